@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operation: one thing asked of a ring and awaited.
+//
+// It lives in the awaiting coroutine's frame until its completion arrives, and so do the buffers it names.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+
+namespace viaduct::rt {
+
+class Ring;
+
+// What to do, in the terms of the system call of the same name.
+struct OperationRequest {
+    enum class Kind : std::uint8_t { readv, writev, fsync, fallocate, poll, timeout };
+
+    Kind kind = Kind::readv;
+    int fd = -1;
+    int flags = 0;                 // readv, writev: RWF_*; fsync: 1 = data only; fallocate: mode; poll: events
+    const iovec* iov = nullptr;    // readv, writev
+    std::uint32_t iov_count = 0;
+    std::uint64_t offset = 0;      // bytes
+    std::uint64_t length = 0;      // fallocate: bytes; timeout: nanoseconds from now
+};
+
+// Awaitable.  The result is that of the system call, or -errno; -ECANCELED after Ring::cancel, -ETIME for a
+// timeout that ran out.
+class Operation {
+public:
+    Operation(Ring& ring, const OperationRequest& request) noexcept : ring_(ring), request_(request) {}
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter);
+    int await_resume() const noexcept { return result_; }
+
+    const OperationRequest& request() const noexcept { return request_; }
+
+    // For rings: delivers the completion.
+    void complete(int result) {
+        result_ = result;
+        waiter_.resume();
+    }
+
+private:
+    Ring& ring_;
+    OperationRequest request_;
+    std::coroutine_handle<> waiter_;
+    int result_ = 0;
+};
+
+} // namespace viaduct::rt

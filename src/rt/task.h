@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Task: a lazy coroutine, awaited once.
+//
+// It begins when it is awaited (or spawned on a Gate) and resumes on the worker it began on.  What it takes by
+// reference outlives it; data comes in by value.
+#pragma once
+
+#include "base/assert.h"
+#include "rt/frame_pool.h"
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace viaduct::rt {
+
+template <class T>
+class Task;
+
+namespace detail {
+
+struct PromiseBase : PooledFrame {
+    std::coroutine_handle<> continuation = std::noop_coroutine();
+
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    void unhandled_exception() noexcept { std::terminate(); }
+
+    struct FinalAwaiter {
+        bool await_ready() noexcept { return false; }
+        template <class Promise>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> finished) noexcept {
+            return finished.promise().continuation;
+        }
+        void await_resume() noexcept {}
+    };
+    FinalAwaiter final_suspend() noexcept { return {}; }
+};
+
+template <class T>
+struct Promise : PromiseBase {
+    std::optional<T> value;
+
+    Task<T> get_return_object() noexcept;
+    template <class U>
+    void return_value(U&& result) {
+        value.emplace(std::forward<U>(result));
+    }
+    T take() {
+        ASSERT(value.has_value());
+        return std::move(*value);
+    }
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+    Task<void> get_return_object() noexcept;
+    void return_void() noexcept {}
+    void take() noexcept {}
+};
+
+} // namespace detail
+
+template <class T = void>
+class [[nodiscard]] Task {
+public:
+    using promise_type = detail::Promise<T>;
+
+    explicit Task(std::coroutine_handle<promise_type> handle) noexcept : handle_(handle) {}
+    Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Task& operator=(Task&& other) noexcept {
+        if (this != &other) {
+            destroy();
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    ~Task() { destroy(); }
+
+    auto operator co_await() && noexcept {
+        struct Awaiter {
+            std::coroutine_handle<promise_type> handle;
+            bool await_ready() noexcept { return false; }
+            std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiter) noexcept {
+                handle.promise().continuation = waiter;
+                return handle;
+            }
+            T await_resume() { return handle.promise().take(); }
+        };
+        ASSERT(handle_ != nullptr);
+        return Awaiter{handle_};
+    }
+
+private:
+    void destroy() noexcept {
+        if (handle_) handle_.destroy();
+    }
+    std::coroutine_handle<promise_type> handle_;
+};
+
+namespace detail {
+template <class T>
+Task<T> Promise<T>::get_return_object() noexcept {
+    return Task<T>{std::coroutine_handle<Promise<T>>::from_promise(*this)};
+}
+inline Task<void> Promise<void>::get_return_object() noexcept {
+    return Task<void>{std::coroutine_handle<Promise<void>>::from_promise(*this)};
+}
+} // namespace detail
+
+} // namespace viaduct::rt
