@@ -22,8 +22,8 @@ spdlog::level::level_enum native(Level level) {
 std::shared_ptr<spdlog::logger>& logger() {
     // Shared with spdlog's sinks, and replaced once by to_syslog before threads start.
     static std::shared_ptr<spdlog::logger> instance = [] {
-        auto made = std::make_shared<spdlog::logger>("viaduct",
-                                                     std::make_shared<spdlog::sinks::stderr_sink_mt>());
+        auto made =
+            std::make_shared<spdlog::logger>("viaduct", std::make_shared<spdlog::sinks::stderr_sink_mt>());
         made->set_pattern("[%Y-%m-%dT%H:%M:%S.%eZ %l %t] %v", spdlog::pattern_time_type::utc);
         made->set_level(spdlog::level::trace);
         made->flush_on(spdlog::level::trace);
@@ -34,9 +34,15 @@ std::shared_ptr<spdlog::logger>& logger() {
 
 } // namespace
 
-void set_level(Level level) noexcept { current_level.store(level, std::memory_order_relaxed); }
-Level level() noexcept { return current_level.load(std::memory_order_relaxed); }
-bool enabled(Level level) noexcept { return level >= current_level.load(std::memory_order_relaxed); }
+void set_level(Level level) noexcept {
+    current_level.store(level, std::memory_order_relaxed);
+}
+Level level() noexcept {
+    return current_level.load(std::memory_order_relaxed);
+}
+bool enabled(Level level) noexcept {
+    return level >= current_level.load(std::memory_order_relaxed);
+}
 
 Result<Level> parse_level(std::string_view name) {
     for (int index = 0; index < static_cast<int>(std::size(kNames)); ++index)

@@ -10,7 +10,9 @@ std::string Errno::name() const {
     return known != nullptr ? known : "errno " + std::to_string(value_);
 }
 
-std::string Errno::text() const { return ::strerrordesc_np(value_) ? ::strerrordesc_np(value_) : "unknown error"; }
+std::string Errno::text() const {
+    return ::strerrordesc_np(value_) ? ::strerrordesc_np(value_) : "unknown error";
+}
 
 std::unexpected<Failure> failure(const std::string& what, Errno error, const std::string& hint) {
     std::string message = what + ": " + error.name() + " (" + error.text() + ")";

@@ -29,12 +29,15 @@ private:
     int value_;
 };
 
-template <class T>
-using Result = std::expected<T, Errno>;
+template <class T> using Result = std::expected<T, Errno>;
 using Status = Result<void>;
 
-constexpr std::unexpected<Errno> fail(int error) noexcept { return std::unexpected{Errno{error}}; }
-constexpr std::unexpected<Errno> fail(Errno error) noexcept { return std::unexpected{error}; }
+constexpr std::unexpected<Errno> fail(int error) noexcept {
+    return std::unexpected{Errno{error}};
+}
+constexpr std::unexpected<Errno> fail(Errno error) noexcept {
+    return std::unexpected{error};
+}
 
 // A sentence for the person who started the program.
 struct Failure {
@@ -43,8 +46,7 @@ struct Failure {
     int exit_status = 1;
 };
 
-template <class T>
-using Outcome = std::expected<T, Failure>;
+template <class T> using Outcome = std::expected<T, Failure>;
 
 inline std::unexpected<Failure> failure(std::string message) {
     return std::unexpected{Failure{.message = std::move(message)}};
@@ -61,7 +63,8 @@ inline std::unexpected<Failure> usage_failure(std::string message) {
 #define VIADUCT_CONCAT(a, b) VIADUCT_CONCAT_INNER(a, b)
 
 // TRY(const int fd, open_it(path)): the value, or return the error of a Result or Outcome.
-#define TRY(declaration, expression) VIADUCT_TRY(declaration, expression, VIADUCT_CONCAT(try_, __LINE__), return)
+#define TRY(declaration, expression)                                                                         \
+    VIADUCT_TRY(declaration, expression, VIADUCT_CONCAT(try_, __LINE__), return)
 // The same in a coroutine.
 #define CO_TRY(declaration, expression)                                                                      \
     VIADUCT_TRY(declaration, expression, VIADUCT_CONCAT(try_, __LINE__), co_return)
@@ -74,4 +77,6 @@ inline std::unexpected<Failure> usage_failure(std::string message) {
 #define TRY_STATUS(expression) VIADUCT_TRY_STATUS(expression, VIADUCT_CONCAT(try_, __LINE__), return)
 #define CO_TRY_STATUS(expression) VIADUCT_TRY_STATUS(expression, VIADUCT_CONCAT(try_, __LINE__), co_return)
 #define VIADUCT_TRY_STATUS(expression, name, leave)                                                          \
-    if (auto name = (expression); !name) leave ::std::unexpected{::std::move(name).error()}
+    if (auto name = (expression); !name) leave ::std::unexpected {                                           \
+            ::std::move(name).error()                                                                        \
+        }

@@ -43,16 +43,19 @@ std::size_t segments_bytes(Segments segments) noexcept {
 }
 
 std::size_t SegmentReader::copy(void* to, std::size_t bytes) noexcept {
-    return advance(segments_, offset_, bytes, [to](const std::byte* from, std::size_t length, std::size_t at) {
-        std::memcpy(static_cast<std::byte*>(to) + at, from, length);
-    });
+    return advance(segments_, offset_, bytes,
+                   [to](const std::byte* from, std::size_t length, std::size_t at) {
+                       std::memcpy(static_cast<std::byte*>(to) + at, from, length);
+                   });
 }
 
 std::size_t SegmentReader::skip(std::size_t bytes) noexcept {
     return advance(segments_, offset_, bytes, [](const std::byte*, std::size_t, std::size_t) {});
 }
 
-std::size_t SegmentReader::remaining() const noexcept { return segments_bytes(segments_) - offset_; }
+std::size_t SegmentReader::remaining() const noexcept {
+    return segments_bytes(segments_) - offset_;
+}
 
 void SegmentReader::remaining_segments(std::size_t bytes_max, std::vector<iovec>& to) const {
     append_rest(segments_, offset_, bytes_max, to);
@@ -68,7 +71,9 @@ std::size_t SegmentWriter::skip(std::size_t bytes) noexcept {
     return advance(segments_, offset_, bytes, [](const std::byte*, std::size_t, std::size_t) {});
 }
 
-std::size_t SegmentWriter::room() const noexcept { return segments_bytes(segments_) - offset_; }
+std::size_t SegmentWriter::room() const noexcept {
+    return segments_bytes(segments_) - offset_;
+}
 
 void SegmentWriter::room_segments(std::size_t bytes_max, std::vector<iovec>& to) const {
     append_rest(segments_, offset_, bytes_max, to);

@@ -27,10 +27,7 @@ public:
     // Copies up to `bytes`; the number copied is smaller only at the end.
     std::size_t copy(void* to, std::size_t bytes) noexcept;
     // All or nothing for the caller: false when fewer bytes were left (they are consumed).
-    template <class T>
-    bool read(T& value) noexcept {
-        return copy(&value, sizeof value) == sizeof value;
-    }
+    template <class T> bool read(T& value) noexcept { return copy(&value, sizeof value) == sizeof value; }
     std::size_t skip(std::size_t bytes) noexcept;
     std::size_t remaining() const noexcept;
     // Appends what is left, at most `bytes_max` bytes of it, to `to`; consumes nothing.

@@ -66,8 +66,7 @@ private:
 using Lock = std::unique_lock<Mutex>;
 
 // std::atomic whose writes count as writes to a line that other threads read.
-template <class T>
-class Shared {
+template <class T> class Shared {
 public:
     constexpr Shared() noexcept : value_() {}
     constexpr explicit Shared(T value) noexcept : value_(value) {}

@@ -2,8 +2,8 @@
 //
 // Async: a result that is there already, or a Task that will have it.
 //
-// Calls that usually finish at once return Async from an ordinary function: the common case makes no coroutine
-// frame, and only the waiting case pays for one.
+// Calls that usually finish at once return Async from an ordinary function: the common case makes no
+// coroutine frame, and only the waiting case pays for one.
 #pragma once
 
 #include "base/result.h"
@@ -13,8 +13,7 @@
 
 namespace viaduct::rt {
 
-template <class T>
-class [[nodiscard]] Async {
+template <class T> class [[nodiscard]] Async {
 public:
     using Value = Result<T>;
 

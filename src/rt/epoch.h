@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Epochs: memory and descriptors that workers share are freed after every worker has passed a point at which it
-// holds no borrowed reference.
+// Epochs: memory and descriptors that workers share are freed after every worker has passed a point at which
+// it holds no borrowed reference.
 //
 // Each worker is a member.  It says quiescent() once a pass and offline() before it waits.  retire() stamps
 // something with the present epoch; collect() frees what every member has passed.

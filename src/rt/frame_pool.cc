@@ -8,7 +8,7 @@ namespace viaduct::rt {
 namespace {
 
 constexpr std::size_t kClassBytes = 128;
-constexpr std::size_t kClassCount = 32;      // frames up to 4 KiB
+constexpr std::size_t kClassCount = 32; // frames up to 4 KiB
 constexpr std::size_t kKeptPerClassMax = 256;
 
 struct FreeFrame {
@@ -39,7 +39,9 @@ ThreadLists& lists() {
     return per_thread;
 }
 
-constexpr std::size_t class_of(std::size_t bytes) { return (bytes - 1) / kClassBytes; }
+constexpr std::size_t class_of(std::size_t bytes) {
+    return (bytes - 1) / kClassBytes;
+}
 
 } // namespace
 

@@ -2,8 +2,8 @@
 //
 // Helpers: a bounded set of threads for calls that may block and have no ring form.
 //
-// One set per device, so that a share that hangs uses up its own helpers only.  Threads are made when they are
-// first needed.  Calls beyond the bound wait in order.
+// One set per device, so that a share that hangs uses up its own helpers only.  Threads are made when they
+// are first needed.  Calls beyond the bound wait in order.
 #pragma once
 
 #include "rt/worker.h"
@@ -20,10 +20,9 @@ public:
     // Waits for no call: threads that are inside one end by themselves when it returns.
     ~Helpers();
 
-    // co_await helpers.run(function): calls `function` on a helper and resumes on this worker with its result.
-    // `function` is held in the awaiting frame; what it refers to outlives the call.
-    template <class Function>
-    auto run(Function function) {
+    // co_await helpers.run(function): calls `function` on a helper and resumes on this worker with its
+    // result. `function` is held in the awaiting frame; what it refers to outlives the call.
+    template <class Function> auto run(Function function) {
         using R = std::invoke_result_t<Function&>;
         struct Awaiter final : Job {
             Helpers& helpers;
@@ -38,7 +37,7 @@ public:
             void await_suspend(std::coroutine_handle<> handle) {
                 waiter = handle;
                 origin = Worker::current();
-                helpers.submit(*this);
+                helpers.start(*this);
             }
             R await_resume() { return std::move(*result); }
         };
@@ -62,8 +61,10 @@ public:
         Job* next_job_ = nullptr;
     };
 
+    // `job` lives until it is delivered.
+    void start(Job& job);
+
 private:
-    void submit(Job& job);
     // Shared by this object and each helper thread: a thread inside a call that never returns keeps it alive.
     struct State;
     static void serve(const std::shared_ptr<State>& state);

@@ -10,7 +10,6 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-
 namespace viaduct::rt {
 
 class Ring;
@@ -21,11 +20,11 @@ struct OperationRequest {
 
     Kind kind = Kind::readv;
     int fd = -1;
-    int flags = 0;                 // readv, writev: RWF_*; fsync: 1 = data only; fallocate: mode; poll: events
-    const iovec* iov = nullptr;    // readv, writev
+    int flags = 0;              // readv, writev: RWF_*; fsync: 1 = data only; fallocate: mode; poll: events
+    const iovec* iov = nullptr; // readv, writev
     std::uint32_t iov_count = 0;
-    std::uint64_t offset = 0;      // bytes
-    std::uint64_t length = 0;      // fallocate: bytes; timeout: nanoseconds from now
+    std::uint64_t offset = 0; // bytes
+    std::uint64_t length = 0; // fallocate: bytes; timeout: nanoseconds from now
 };
 
 // Awaitable.  The result is that of the system call, or -errno; -ECANCELED after Ring::cancel, -ETIME for a
@@ -48,9 +47,17 @@ public:
         waiter_.resume();
     }
 
+    // For rings: a timespec (two 64-bit words) that lives as long as the operation.
+    std::int64_t* timeout_storage() noexcept {
+        timeout_[0] = static_cast<std::int64_t>(request_.length / 1'000'000'000U);
+        timeout_[1] = static_cast<std::int64_t>(request_.length % 1'000'000'000U);
+        return timeout_;
+    }
+
 private:
     Ring& ring_;
     OperationRequest request_;
+    std::int64_t timeout_[2] = {0, 0};
     std::coroutine_handle<> waiter_;
     int result_ = 0;
 };

@@ -54,19 +54,34 @@ public:
 
     // Shorthands.
     Operation readv(int fd, const iovec* iov, std::uint32_t count, std::uint64_t offset, int flags = 0) {
-        return Operation{*this, {.kind = OperationRequest::Kind::readv, .fd = fd, .flags = flags, .iov = iov,
-                                 .iov_count = count, .offset = offset}};
+        return Operation{*this,
+                         {.kind = OperationRequest::Kind::readv,
+                          .fd = fd,
+                          .flags = flags,
+                          .iov = iov,
+                          .iov_count = count,
+                          .offset = offset}};
     }
     Operation writev(int fd, const iovec* iov, std::uint32_t count, std::uint64_t offset, int flags = 0) {
-        return Operation{*this, {.kind = OperationRequest::Kind::writev, .fd = fd, .flags = flags, .iov = iov,
-                                 .iov_count = count, .offset = offset}};
+        return Operation{*this,
+                         {.kind = OperationRequest::Kind::writev,
+                          .fd = fd,
+                          .flags = flags,
+                          .iov = iov,
+                          .iov_count = count,
+                          .offset = offset}};
     }
     Operation fsync(int fd, bool data_only) {
-        return Operation{*this, {.kind = OperationRequest::Kind::fsync, .fd = fd, .flags = data_only ? 1 : 0}};
+        return Operation{*this,
+                         {.kind = OperationRequest::Kind::fsync, .fd = fd, .flags = data_only ? 1 : 0}};
     }
     Operation fallocate(int fd, int mode, std::uint64_t offset, std::uint64_t bytes) {
-        return Operation{*this, {.kind = OperationRequest::Kind::fallocate, .fd = fd, .flags = mode,
-                                 .offset = offset, .length = bytes}};
+        return Operation{*this,
+                         {.kind = OperationRequest::Kind::fallocate,
+                          .fd = fd,
+                          .flags = mode,
+                          .offset = offset,
+                          .length = bytes}};
     }
     // Waits for `events` (POLLIN, ...) once; the result is the mask that came.
     Operation poll(int fd, int events) {

@@ -2,8 +2,8 @@
 //
 // Task: a lazy coroutine, awaited once.
 //
-// It begins when it is awaited (or spawned on a Gate) and resumes on the worker it began on.  What it takes by
-// reference outlives it; data comes in by value.
+// It begins when it is awaited (or spawned on a Gate) and resumes on the worker it began on.  What it takes
+// by reference outlives it; data comes in by value.
 #pragma once
 
 #include "base/assert.h"
@@ -16,8 +16,7 @@
 
 namespace viaduct::rt {
 
-template <class T>
-class Task;
+template <class T> class Task;
 
 namespace detail {
 
@@ -38,23 +37,18 @@ struct PromiseBase : PooledFrame {
     FinalAwaiter final_suspend() noexcept { return {}; }
 };
 
-template <class T>
-struct Promise : PromiseBase {
+template <class T> struct Promise : PromiseBase {
     std::optional<T> value;
 
     Task<T> get_return_object() noexcept;
-    template <class U>
-    void return_value(U&& result) {
-        value.emplace(std::forward<U>(result));
-    }
+    template <class U> void return_value(U&& result) { value.emplace(std::forward<U>(result)); }
     T take() {
         ASSERT(value.has_value());
         return std::move(*value);
     }
 };
 
-template <>
-struct Promise<void> : PromiseBase {
+template <> struct Promise<void> : PromiseBase {
     Task<void> get_return_object() noexcept;
     void return_void() noexcept {}
     void take() noexcept {}
@@ -62,8 +56,7 @@ struct Promise<void> : PromiseBase {
 
 } // namespace detail
 
-template <class T = void>
-class [[nodiscard]] Task {
+template <class T = void> class [[nodiscard]] Task {
 public:
     using promise_type = detail::Promise<T>;
 
@@ -100,8 +93,7 @@ private:
 };
 
 namespace detail {
-template <class T>
-Task<T> Promise<T>::get_return_object() noexcept {
+template <class T> Task<T> Promise<T>::get_return_object() noexcept {
     return Task<T>{std::coroutine_handle<Promise<T>>::from_promise(*this)};
 }
 inline Task<void> Promise<void>::get_return_object() noexcept {

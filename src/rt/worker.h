@@ -62,9 +62,9 @@ private:
 struct WorkerOptions {
     std::string name = "worker"; // thread name, at most 15 bytes
     std::optional<Ring::Kind> ring;
-    std::vector<int> cpus;       // empty: the inherited mask
+    std::vector<int> cpus; // empty: the inherited mask
     VisitBudget budget;
-    std::uint32_t poll_us = 0;   // how long to look for work before waiting; microseconds
+    std::uint32_t poll_us = 0; // how long to look for work before waiting; microseconds
 };
 
 // Counters that others may read at any time.
@@ -136,8 +136,7 @@ public:
     }
 
     // Runs an ordinary function on this worker and comes back to the caller's.  `function` outlives the call.
-    template <class Function>
-    Task<std::invoke_result_t<Function&>> call(Function& function) {
+    template <class Function> Task<std::invoke_result_t<Function&>> call(Function& function) {
         Worker* const origin = current();
         ASSERT(origin != nullptr);
         co_await enter();
@@ -151,8 +150,7 @@ public:
         }
     }
     // Runs a task on this worker and comes back to the caller's.
-    template <class T>
-    Task<T> call(Task<T> task) {
+    template <class T> Task<T> call(Task<T> task) {
         Worker* const origin = current();
         ASSERT(origin != nullptr);
         co_await enter();
@@ -195,7 +193,7 @@ private:
 
     WorkerOptions options_;
     // Shared with posters.
-    std::atomic<Message*> inbox_{nullptr};  // newest first
+    std::atomic<Message*> inbox_{nullptr}; // newest first
     std::atomic<bool> waiting_{false};
     std::atomic<bool> stopping_{false};
     int wake_fd_ = -1;

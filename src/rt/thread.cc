@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/thread.h"
+
+#include <linux/securebits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+namespace viaduct::rt {
+
+void set_up_thread(const std::string& name) noexcept {
+    ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+    // Without its own fs_struct the umask is the process's, which `main` has set to 0 as well.
+    if (::unshare(CLONE_FS) == 0) ::umask(0);
+    const int bits = ::prctl(PR_GET_SECUREBITS);
+    if (bits >= 0) ::prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP);
+}
+
+} // namespace viaduct::rt

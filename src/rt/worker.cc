@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/worker.h"
+
+#include "base/log.h"
+#include "rt/thread.h"
+
+#include <algorithm>
+#include <future>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace viaduct::rt {
+namespace {
+
+thread_local Worker* current_worker = nullptr;
+
+std::uint64_t monotonic_ns() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t voluntary_switches() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<std::uint64_t>(usage.ru_nvcsw);
+}
+
+void relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+Outcome<std::unique_ptr<Worker>> Worker::start(WorkerOptions options) {
+    std::unique_ptr<Worker> worker{new Worker{std::move(options)}};
+    std::promise<Status> opened;
+    auto result = opened.get_future();
+    worker->thread_ = start_thread(worker->options_.name, [&worker = *worker, &opened] {
+        const Status status = worker.open();
+        opened.set_value(status);
+        if (status) worker.run();
+        worker.epoch_.reset();
+        worker.ring_.reset();
+    });
+    if (const Status status = result.get(); !status) {
+        worker->thread_.join();
+        return failure("cannot start worker " + worker->options_.name, status.error());
+    }
+    return worker;
+}
+
+Outcome<std::unique_ptr<Worker>> Worker::make(WorkerOptions options) {
+    std::unique_ptr<Worker> worker{new Worker{std::move(options)}};
+    if (const Status status = worker->open(); !status)
+        return failure("cannot set up " + worker->options_.name, status.error());
+    return worker;
+}
+
+Worker::~Worker() {
+    if (thread_.joinable()) {
+        stop();
+        thread_.join();
+    } else {
+        epoch_.reset();
+        ring_.reset();
+    }
+    if (current_worker == this) current_worker = nullptr;
+    if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+Worker* Worker::current() noexcept {
+    return current_worker;
+}
+
+Status Worker::open() {
+    current_worker = this;
+    bind_thread();
+    std::optional<Errno> fallback;
+    TRY(ring_, Ring::make(options_.ring, &fallback));
+    if (fallback)
+        log::warn("{}: io_uring_setup: {}; using the poll-based ring (is kernel.io_uring_disabled set, or a "
+                  "seccomp profile active?)",
+                  options_.name, *fallback);
+    wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd_ < 0) return fail(errno);
+    TRY_STATUS(ring_->watch(wake_fd_, inbox_watcher_));
+    epoch_ = EpochMember::join();
+    switches_at_wakeup_ = voluntary_switches();
+    return {};
+}
+
+void Worker::bind_thread() {
+    if (options_.cpus.empty()) return;
+    cpu_set_t allowed;
+    cpu_set_t wanted;
+    CPU_ZERO(&wanted);
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    for (const int cpu : options_.cpus)
+        if (cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &wanted);
+    // Never outside the inherited mask; a binding that cannot be made is a loss of speed, not a failure.
+    if (CPU_COUNT(&wanted) == 0 || ::sched_setaffinity(0, sizeof wanted, &wanted) != 0)
+        log::warn("{}: cannot be bound to its CPUs; left to the scheduler", options_.name);
+}
+
+void Worker::run() {
+    ASSERT(is_current());
+    std::uint64_t idle_since_ns = 0;
+    while (true) {
+        stats_.passes.add();
+        const bool stopping = stopping_.load(std::memory_order_acquire);
+        bool worked = deliver_messages();
+        if (const std::size_t completions = ring_->reap(); completions > 0) {
+            stats_.completions.add(completions);
+            worked = true;
+        }
+        worked |= sweep_sources();
+        ring_->submit();
+        epoch_->quiescent();
+        if (stopping && inbox_.load(std::memory_order_acquire) == nullptr) break;
+        if (worked) {
+            idle_since_ns = 0;
+            continue;
+        }
+        if (options_.poll_us > 0) {
+            const std::uint64_t now_ns = monotonic_ns();
+            if (idle_since_ns == 0) idle_since_ns = now_ns;
+            if (now_ns - idle_since_ns < options_.poll_us * 1000ULL) {
+                relax();
+                continue;
+            }
+        }
+        if (arm_sources()) continue;
+        wait();
+        idle_since_ns = 0;
+    }
+    // What was retired here is freed by whoever is left.
+    epoch_->collect();
+}
+
+void Worker::wait() {
+    // seq_cst with post(): either the poster sees that we wait and wakes us, or we see the message.
+    waiting_.store(true, std::memory_order_seq_cst);
+    if (inbox_.load(std::memory_order_seq_cst) == nullptr && !stopping_.load(std::memory_order_seq_cst)) {
+        stats_.waits.add();
+        epoch_->offline();
+        epoch_->collect();
+        ring_->wait();
+        epoch_->online();
+        switches_at_wakeup_ = voluntary_switches();
+    }
+    waiting_.store(false, std::memory_order_seq_cst);
+}
+
+void Worker::wake() {
+    if (!waiting_.exchange(false, std::memory_order_seq_cst)) return;
+    const std::uint64_t one = 1;
+    // A full counter (EAGAIN) wakes as well as another one.
+    [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void Worker::post(Message& message) {
+    Message* head = inbox_.load(std::memory_order_relaxed);
+    do {
+        message.next_ = head;
+    } while (
+        !inbox_.compare_exchange_weak(head, &message, std::memory_order_seq_cst, std::memory_order_relaxed));
+    if (!is_current()) wake();
+}
+
+void Worker::stop() {
+    stopping_.store(true, std::memory_order_seq_cst);
+    wake();
+}
+
+bool Worker::deliver_messages() {
+    if (inbox_.load(std::memory_order_relaxed) == nullptr) return false;
+    Message* newest = inbox_.exchange(nullptr, std::memory_order_acquire);
+    Message* oldest = nullptr;
+    while (newest != nullptr) {
+        Message* const next = newest->next_;
+        newest->next_ = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    while (oldest != nullptr) {
+        Message* const next = oldest->next_; // deliver() may free the message
+        oldest->deliver();
+        stats_.messages.add();
+        oldest = next;
+    }
+    return true;
+}
+
+bool Worker::sweep_sources() {
+    bool worked = false;
+    for (sweeping_ = 0; sweeping_ < sources_.size();)
+        worked |= sources_[sweeping_++]->sweep(options_.budget) == Source::Visit::worked;
+    return worked;
+}
+
+bool Worker::arm_sources() {
+    bool found = false;
+    for (sweeping_ = 0; sweeping_ < sources_.size();) found |= sources_[sweeping_++]->arm();
+    return found;
+}
+
+void Worker::add(Source& source) {
+    ASSERT(is_current());
+    sources_.push_back(&source);
+}
+
+void Worker::remove(Source& source) {
+    ASSERT(is_current());
+    const auto found = std::ranges::find(sources_, &source);
+    ASSERT(found != sources_.end());
+    if (static_cast<std::size_t>(found - sources_.begin()) < sweeping_) --sweeping_;
+    sources_.erase(found);
+}
+
+std::uint64_t Worker::take_switches() noexcept {
+    const std::uint64_t now = voluntary_switches();
+    return now - std::exchange(switches_at_wakeup_, now);
+}
+
+} // namespace viaduct::rt
