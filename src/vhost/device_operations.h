@@ -37,9 +37,9 @@ public:
     virtual std::span<const std::byte> config() const = 0;
 
     virtual void set_features(std::uint64_t features) = 0;
-    // A new memory table is in force when this ends.  Requests that wait keep the old one.  When `drain` is set
-    // some memory of the old table is not in the new one: requests on it are ended first (drain time-out).
-    // EINVAL: a running queue's ring is not in the new table.
+    // A new memory table is in force when this ends.  Requests that wait keep the old one.  When `drain` is
+    // set some memory of the old table is not in the new one: requests on it are ended first (drain
+    // time-out). EINVAL: a running queue's ring is not in the new table.
     virtual rt::Task<Status> set_memory(std::shared_ptr<const MemoryTable> table, bool drain) = 0;
 
     // Starts a queue that is stopped.  Nothing is processed until it is also enabled.

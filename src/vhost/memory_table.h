@@ -2,8 +2,8 @@
 //
 // The front end's memory, mapped: one mapping per region and the view that queues read.
 //
-// Immutable.  A changed table is a new object that shares the mappings which stay (their shared_ptr owners are
-// the tables, and requests that still wait on an old table).
+// Immutable.  A changed table is a new object that shares the mappings which stay (their shared_ptr owners
+// are the tables, and requests that still wait on an old table).
 #pragma once
 
 #include "base/fd.h"
