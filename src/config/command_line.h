@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A command line: options with their help, values that are checked, errors of one sentence.
+//
+// Every error names the option, the value and what would be right.  `--option value` and `--option=value` are
+// the same; giving an option again overrides.  CLI11 does the tokenizing and is used by command_line.cc
+// alone.
+#pragma once
+
+#include "base/result.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace viaduct::config {
+
+// What the command line asks for besides running.
+enum class Request { run, help, version };
+
+class CommandLine {
+public:
+    // `usage`: what follows the program's name in the help.
+    CommandLine(std::string program, std::string usage, std::string description);
+    ~CommandLine();
+
+    // `names` as "--queues" or "-s,--socket"; `value` is the placeholder in the help.
+    void text(const std::string& names, std::string& target, const std::string& value,
+              const std::string& help);
+    void texts(const std::string& names, std::vector<std::string>& target, const std::string& value,
+               const std::string& help);
+    void number(const std::string& names, std::uint64_t& target, std::uint64_t min, std::uint64_t max,
+                const std::string& value, const std::string& help);
+    void choice(const std::string& names, std::string& target, std::vector<std::string> choices,
+                const std::string& help);
+    void flag(const std::string& names, bool& target, const std::string& help);
+    // A flag that turns `target` off.
+    void negative_flag(const std::string& names, bool& target, const std::string& help);
+    // An option that other daemons have and this program refuses by name, with the reason.
+    void refused(const std::string& name, bool takes_value, const std::string& reason);
+    // What stands behind "--", or positional words.
+    void rest(std::vector<std::string>& target, const std::string& value, const std::string& help);
+
+    // exit_status 2 on a mistake.
+    Outcome<Request> parse(int argc, const char* const* argv);
+    bool given(const std::string& name) const;
+    std::string help() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace viaduct::config

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/serve_options.h"
+
+namespace viaduct::config {
+namespace {
+
+constexpr std::uint64_t kQueuesMax = 64;
+constexpr std::uint64_t kWorkersMax = 256;
+constexpr std::size_t kTagBytesMax = 36;
+
+void add_common(CommandLine& line, ServeOptions& options) {
+    line.text("--tag", options.tag, "TAG", "Offer the configuration space, with this tag (at most 36 bytes)");
+    line.number("--queues", options.queues, 1, kQueuesMax, "N", "Request queues offered at most");
+    line.number("--workers", options.workers, 0, kWorkersMax, "N",
+                "Worker threads; 0: one per usable CPU, at most 4");
+    line.choice("--cache", options.cache, {"never", "metadata", "auto", "always"},
+                "How long the guest may believe what it was told");
+    line.flag("--xattr", options.xattr, "Serve extended attributes");
+    line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
+    line.flag("--allow-direct-io", options.allow_direct_io,
+              "Keep O_DIRECT when a guest opens a file; otherwise it is stripped");
+    line.negative_flag("--no-readdirplus", options.readdirplus, "Do not look entries up while listing");
+    line.negative_flag("--no-packed", options.packed, "Do not offer packed virtqueues");
+    line.choice("--inline", options.inline_calls, {"auto", "always", "never"},
+                "Which calls a worker makes itself rather than on a ring or a helper");
+    line.choice("--ring", options.ring, {"auto", "io_uring", "poll"}, "What workers wait in");
+    line.number("--poll-us", options.poll_us, 0, 1'000'000, "US",
+                "Look for requests this long before waiting for a kick; 0: never; microseconds");
+    line.number("--drain-timeout", options.drain_timeout_ms, 1, 600'000, "MS",
+                "How long a stopping queue waits for its requests; milliseconds");
+    line.text("--stats-file", options.stats_file, "PATH",
+              "Write the count of requests of each queue there when a connection ends (JSON)");
+    line.text("--faults", options.faults, "RULES",
+              "Delays and errors put in on purpose, for tests: OPERATION:delay=MS|errno=NAME|short[,...]");
+    line.choice("--log-level", options.log_level, {"error", "warn", "info", "debug", "trace", "off"},
+                "What is logged");
+    line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");
+    line.number("--rlimit-nofile", options.rlimit_nofile, 0, 1ULL << 30, "N",
+                "Open files at most; 0: the hard limit");
+}
+
+Outcome<void> check_common(const ServeOptions& options, const char* share_option, const char* socket_option) {
+    if (options.share.empty())
+        return usage_failure(std::string{share_option} + " is missing; give the directory to share");
+    if (options.socket_path.empty() && options.socket_fd < 0)
+        return usage_failure(std::string{socket_option} +
+                             " is missing; give the path of the socket to listen on");
+    if (options.tag.size() > kTagBytesMax)
+        return usage_failure("--tag is \"" + options.tag + "\"; it takes 1 to 36 bytes");
+    if (options.tag.find('\n') != std::string::npos)
+        return usage_failure("--tag holds a newline; guests refuse such a tag");
+    return {};
+}
+
+} // namespace
+
+Outcome<ServeCommand> parse_serve(int argc, const char* const* argv) {
+    ServeCommand command;
+    ServeOptions& options = command.options;
+    CommandLine line{"viaduct serve", "--share DIR --socket PATH [OPTION...]",
+                     "Serves a directory to guests as a vhost-user virtio-fs device with many queues."};
+    line.text("--share", options.share, "DIR", "The directory to share");
+    line.text("--socket", options.socket_path, "PATH", "The vhost-user socket to listen on");
+    bool once = false;
+    line.flag("--once", once, "End when the first connection ends, instead of listening again");
+    add_common(line, options);
+    TRY(command.request, line.parse(argc, argv));
+    options.keep_listening = !once;
+    command.help = line.help();
+    if (command.request == Request::run) TRY_STATUS(check_common(options, "--share", "--socket"));
+    return command;
+}
+
+Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
+    ServeCommand command;
+    ServeOptions& options = command.options;
+    options.keep_listening = false;
+    options.killpriv_v2 = false;
+    CommandLine line{
+        "viaductd", "--shared-dir DIR {--socket-path PATH | --fd N} [OPTION...]",
+        "Serves a directory to a guest as a vhost-user virtio-fs device; takes virtiofsd's place."};
+    line.text("--shared-dir", options.share, "DIR", "The directory to share");
+    line.text("--socket-path", options.socket_path, "PATH", "The vhost-user socket to listen on");
+    std::string old_socket;
+    line.text("--socket", old_socket, "PATH", "The same as --socket-path");
+    std::uint64_t fd = 0;
+    line.number("--fd", fd, 0, 1'048'576, "N", "An inherited socket that is listening already");
+    line.text("--socket-group", options.socket_group, "GROUP", "Let this group connect (mode 0770)");
+    line.flag("--keep-listening", options.keep_listening, "Listen again when a front end leaves");
+    std::string sandbox = "none";
+    line.choice("--sandbox", sandbox, {"none"}, "Sandbox; only \"none\" is built so far");
+    std::string seccomp = "none";
+    line.choice("--seccomp", seccomp, {"none"}, "System call filter; only \"none\" is built so far");
+    std::uint64_t pool_size = 0;
+    line.number("--thread-pool-size", pool_size, 0, 1024, "N", "Accepted; workers are set by --workers");
+    std::string handles = "never";
+    line.choice("--inode-file-handles", handles, {"never"}, "Only \"never\" is built so far");
+    line.flag("--killpriv-v2", options.killpriv_v2,
+              "Drop set-id bits on the host as the guest's kernel asks");
+    line.negative_flag("--no-killpriv-v2", options.killpriv_v2, "Do not (default)");
+    line.flag("--announce-submounts", options.announce_submounts,
+              "Tell the guest of other file systems (default)");
+    line.negative_flag("--no-announce-submounts", options.announce_submounts, "Do not");
+    line.flag("--print-capabilities", command.print_capabilities, "Print what libvirt asks for and end");
+    add_common(line, options);
+    for (const char* const name :
+         {"--posix-acl", "--security-label", "--writeback", "--allow-mmap", "--preserve-noatime",
+          "--migration-verify-handles", "--migration-confirm-paths"})
+        line.refused(name, false, "it is not built yet");
+    for (const char* const name : {"--xattrmap", "--modcaps", "--uid-map", "--gid-map", "--translate-uid",
+                                   "--translate-gid", "--migration-mode", "--migration-on-error"})
+        line.refused(name, true, "it is not built yet");
+    line.refused("-o", true, "give the long options instead, for example --cache auto");
+    TRY(command.request, line.parse(argc, argv));
+    command.help = line.help();
+    if (command.request != Request::run || command.print_capabilities) return command;
+    if (options.socket_path.empty()) options.socket_path = old_socket;
+    if (line.given("--fd")) {
+        if (!options.socket_path.empty())
+            return usage_failure(
+                "--fd and --socket-path are both given; the socket of --fd is listening already");
+        if (!options.socket_group.empty())
+            return usage_failure("--socket-group goes with --socket-path, not with --fd");
+        options.socket_fd = static_cast<int>(fd);
+    }
+    TRY_STATUS(check_common(options, "--shared-dir", "--socket-path"));
+    return command;
+}
+
+} // namespace viaduct::config

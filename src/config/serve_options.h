@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of a served device, and the two command lines that set them: `viaduct serve` and `viaductd`.
+#pragma once
+
+#include "base/result.h"
+#include "config/command_line.h"
+
+#include <cstdint>
+#include <string>
+
+namespace viaduct::config {
+
+struct ServeOptions {
+    std::string share;
+    std::string socket_path; // empty: socket_fd
+    int socket_fd = -1;      // already listening
+    std::string socket_group;
+    std::string tag;
+    std::uint64_t queues = 64;  // request queues offered at most
+    std::uint64_t workers = 0;  // 0: as many as CPUs this process may use, at most 4
+    std::string cache = "auto"; // never, metadata, auto, always
+    bool xattr = false;
+    bool readonly = false;
+    bool readdirplus = true;
+    bool allow_direct_io = false;
+    bool announce_submounts = true;
+    bool killpriv_v2 = true;
+    bool packed = true;
+    bool keep_listening = true;
+    std::string inline_calls = "auto"; // auto, always, never
+    std::string ring = "auto";         // auto, io_uring, poll
+    std::uint64_t poll_us = 0;
+    std::uint64_t drain_timeout_ms = 10'000;
+    std::uint64_t rlimit_nofile = 0; // 0: the hard limit
+    std::string stats_file;          // written at the end of each connection
+    std::string faults;              // rules of the delay-and-fault layer, for tests
+    std::string log_level = "info";
+    bool syslog = false;
+};
+
+struct ServeCommand {
+    Request request = Request::run;
+    bool print_capabilities = false;
+    std::string help;
+    ServeOptions options;
+};
+
+Outcome<ServeCommand> parse_serve(int argc, const char* const* argv);
+// virtiofsd's command line; what it has and this program has not is refused by name.
+Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv);
+
+} // namespace viaduct::config

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/virtio_fs/queue_port.h"
+
+#include "base/log.h"
+
+#include <unistd.h>
+
+namespace viaduct::transport {
+namespace {
+
+// A request object whose lists grew past this gives their memory back when it is done: 1 MiB in pages, a
+// header and some slack.
+constexpr std::size_t kSegmentsKeptMax = 512;
+
+void signal_eventfd(FdRef fd) noexcept {
+    const std::uint64_t one = 1;
+    // The descriptor is non-blocking.  EAGAIN: its counter is full, so the other side is awake or not
+    // listening.
+    [[maybe_unused]] const auto written = ::write(fd.get(), &one, sizeof one);
+}
+
+} // namespace
+
+QueuePort::QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink) noexcept
+    : index_(index), worker_(worker), sink_(sink) {}
+
+QueuePort::~QueuePort() {
+    ASSERT(!started_);
+    ASSERT(in_flight_ == 0);
+}
+
+Status QueuePort::start(vhost::QueueSetup setup, std::shared_ptr<const vhost::MemoryTable> table) {
+    ASSERT(worker_.is_current());
+    ASSERT(!started_);
+    auto queue = virtio::DeviceQueue::make(table->view(), setup.layout);
+    if (!queue) return fail(queue.error());
+    if (setup.kick) TRY_STATUS(worker_.ring().watch(setup.kick.get(), *this));
+    queue_.emplace(std::move(*queue));
+    uses_.push_back(std::make_unique<MemoryUse>(std::move(table)));
+    kick_ = std::move(setup.kick);
+    call_ = std::move(setup.call);
+    error_ = std::move(setup.error);
+    enabled_ = setup.enabled;
+    started_ = true;
+    accepting_ = true;
+    broken_ = false;
+    armed_ = false;
+    staged_ = false;
+    ++run_;
+    worker_.add(*this);
+    return {};
+}
+
+void QueuePort::finish() {
+    ASSERT(worker_.is_current());
+    if (!started_) return;
+    flush();
+    worker_.remove(*this);
+    if (kick_) worker_.ring().unwatch(kick_.get(), *this);
+    started_ = false;
+    accepting_ = false;
+    ++run_;
+    queue_.reset();
+    kick_.reset();
+    call_.reset();
+    error_.reset();
+    std::erase_if(uses_, [](const auto& use) { return use->in_flight == 0; });
+}
+
+Status QueuePort::set_memory(std::shared_ptr<const vhost::MemoryTable> table) {
+    ASSERT(worker_.is_current());
+    if (!started_) return {};
+    flush();
+    const Status found = queue_->set_memory(table->view());
+    uses_.push_back(std::make_unique<MemoryUse>(std::move(table)));
+    const MemoryUse* const present = uses_.back().get();
+    std::erase_if(uses_, [present](const auto& use) { return use.get() != present && use->in_flight == 0; });
+    if (!found) break_queue();
+    return found;
+}
+
+std::uint64_t QueuePort::in_flight_on_old_memory() const noexcept {
+    return uses_.empty() ? 0 : in_flight_ - uses_.back()->in_flight;
+}
+
+std::uint64_t QueuePort::waited_for(bool old_only) const noexcept {
+    return old_only ? in_flight_on_old_memory() : in_flight_;
+}
+
+rt::Task<bool> QueuePort::drain(std::chrono::nanoseconds timeout) {
+    return wait_for_requests(timeout, false);
+}
+
+rt::Task<bool> QueuePort::drain_old_memory(std::chrono::nanoseconds timeout) {
+    return wait_for_requests(timeout, true);
+}
+
+// The timer is what is waited for; the request that is the last to end cancels it.
+rt::Task<bool> QueuePort::wait_for_requests(std::chrono::nanoseconds timeout, bool old_only) {
+    ASSERT(worker_.is_current());
+    ASSERT(drain_timer_ == nullptr);
+    if (waited_for(old_only) == 0) co_return true;
+    rt::Operation timer = worker_.ring().sleep(static_cast<std::uint64_t>(timeout.count()));
+    drain_timer_ = &timer;
+    drain_old_only_ = old_only;
+    co_await timer;
+    drain_timer_ = nullptr;
+    co_return waited_for(old_only) == 0;
+}
+
+QueuePort::Request& QueuePort::take_request() {
+    if (free_.empty()) {
+        requests_.push_back(std::make_unique<Request>(*this));
+        return *requests_.back();
+    }
+    Request& request = *free_.back();
+    free_.pop_back();
+    return request;
+}
+
+void QueuePort::recycle(Request& request) {
+    for (auto* const list : {&request.chain.readable, &request.chain.writable})
+        if (list->capacity() > kSegmentsKeptMax) std::vector<iovec>{}.swap(*list);
+    free_.push_back(&request);
+}
+
+void QueuePort::give_back(Request& request, std::size_t reply_bytes) {
+    ASSERT(worker_.is_current());
+    ASSERT(reply_bytes <= request.chain.writable_bytes);
+    ASSERT(in_flight_ > 0);
+    --in_flight_;
+    --request.use->in_flight;
+    if (request.run == run_ && !broken_) {
+        queue_->push(request.chain.ticket, static_cast<std::uint32_t>(reply_bytes));
+        staged_ = true;
+    }
+    recycle(request);
+    if (drain_timer_ != nullptr && waited_for(drain_old_only_) == 0) worker_.ring().cancel(*drain_timer_);
+}
+
+bool QueuePort::serve_one() {
+    Request& request = take_request();
+    const auto popped = queue_->pop(request.chain);
+    if (!popped || !*popped) {
+        recycle(request);
+        if (!popped) break_queue();
+        return false;
+    }
+    if (armed_) {
+        queue_->suppress_kicks();
+        armed_ = false;
+    }
+    request.use = uses_.back().get();
+    request.run = run_;
+    ++request.use->in_flight;
+    ++in_flight_;
+    visit_bytes_ += request.chain.readable_bytes + request.chain.writable_bytes;
+    stats_.requests.add();
+    request.present();
+    sink_.handle(request);
+    return true;
+}
+
+rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
+    std::uint32_t served = 0;
+    visit_bytes_ = 0;
+    while (served < budget.requests && visit_bytes_ < budget.bytes && enabled_ && accepting_ && !broken_ &&
+           serve_one())
+        ++served;
+    flush();
+    if (served == 0) return Visit::idle;
+    stats_.visits_with_work.add();
+    return Visit::worked;
+}
+
+bool QueuePort::arm() {
+    if (!enabled_ || !accepting_ || broken_) return false;
+    if (!kick_) return true; // a front end without a kick descriptor asks to be polled
+    if (armed_) return false;
+    armed_ = true;
+    return queue_->enable_kicks();
+}
+
+void QueuePort::flush() {
+    if (!staged_ || broken_) return;
+    staged_ = false;
+    if (!queue_->publish() || !call_) return;
+    stats_.signals.add();
+    signal_eventfd(call_);
+}
+
+void QueuePort::break_queue() {
+    if (broken_) return;
+    flush(); // what was answered before the break is the guest's
+    broken_ = true;
+    log::error("queue {} is broken and stays so until it is reset: {}", index_, queue_->reason());
+    if (error_) signal_eventfd(error_);
+}
+
+} // namespace viaduct::transport

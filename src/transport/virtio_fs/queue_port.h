@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QueuePort: one virtqueue of a virtio-fs device on the worker that owns it.
+//
+// Pops chains, hands them to the sink as RawRequests, gives them back, signals the guest at most once a pass.
+// Everything but the counters belongs to the worker.
+#pragma once
+
+#include "base/fd.h"
+#include "base/sync.h"
+#include "fuse/raw_request.h"
+#include "rt/worker.h"
+#include "vhost/device_operations.h"
+#include "virtio/device_queue.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace viaduct::transport {
+
+// Counters of one queue; one writer, readable from anywhere.
+struct QueueStats {
+    sync::Counter requests;
+    sync::Counter kicks;   // times the kick descriptor woke the worker
+    sync::Counter signals; // writes to the call descriptor
+    sync::Counter visits_with_work;
+};
+
+class QueuePort final : public rt::Source, private rt::Watcher {
+public:
+    QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink) noexcept;
+    QueuePort(const QueuePort&) = delete;
+    QueuePort& operator=(const QueuePort&) = delete;
+    ~QueuePort();
+
+    rt::Worker& worker() const noexcept { return worker_; }
+    std::uint16_t index() const noexcept { return index_; }
+    const QueueStats& stats() const noexcept { return stats_; }
+
+    // All below on the worker.
+
+    // EINVAL: the ring cannot be, or does not lie in `table`.
+    Status start(vhost::QueueSetup setup, std::shared_ptr<const vhost::MemoryTable> table);
+    bool started() const noexcept { return started_; }
+    void set_enabled(bool enabled) noexcept { enabled_ = enabled; }
+    void set_call(Fd call) noexcept { call_ = std::move(call); }
+    void set_error(Fd error) noexcept { error_ = std::move(error); }
+    std::uint32_t base() const noexcept { return queue_ ? queue_->base() : 0; }
+
+    // From here on no chain is taken; what is in flight goes on.
+    void refuse_new() noexcept { accepting_ = false; }
+    // Waits until nothing is in flight.  false: the time is over and something still is.
+    rt::Task<bool> drain(std::chrono::nanoseconds timeout);
+    // Lets go of the ring.  Requests that are still in flight end without touching guest memory.
+    void finish();
+
+    // Goes over to another table: new requests use it, those in flight keep the old one.
+    // EINVAL: the ring is not in it; the queue is then broken.
+    Status set_memory(std::shared_ptr<const vhost::MemoryTable> table);
+    // Requests in flight that use an older table than the present one.
+    std::uint64_t in_flight_on_old_memory() const noexcept;
+    std::uint64_t in_flight() const noexcept { return in_flight_; }
+    // As drain(), for requests on older tables.
+    rt::Task<bool> drain_old_memory(std::chrono::nanoseconds timeout);
+
+    Visit sweep(const rt::VisitBudget& budget) override;
+    bool arm() override;
+
+private:
+    // A memory table and how many requests in flight use it.  Counted by the worker alone: a request writes
+    // no line that another thread reads.
+    struct MemoryUse {
+        std::shared_ptr<const vhost::MemoryTable> table;
+        std::uint64_t in_flight = 0;
+    };
+    class Request final : public fuse::RawRequest {
+    public:
+        explicit Request(QueuePort& port) noexcept : port_(port) {}
+        void present() noexcept {
+            in_ = chain.readable;
+            out_ = chain.writable;
+        }
+        void complete(std::size_t reply_bytes) override { port_.give_back(*this, reply_bytes); }
+
+        virtio::Chain chain;
+        MemoryUse* use = nullptr;
+        std::uint64_t run = 0; // of the port, when the chain was taken
+
+    private:
+        QueuePort& port_;
+    };
+
+    void on_ready() override { stats_.kicks.add(); }
+    Request& take_request();
+    void give_back(Request& request, std::size_t reply_bytes);
+    void recycle(Request& request);
+    bool serve_one();
+    void flush();
+    void break_queue();
+    rt::Task<bool> wait_for_requests(std::chrono::nanoseconds timeout, bool old_only);
+    std::uint64_t waited_for(bool old_only) const noexcept;
+
+    const std::uint16_t index_;
+    rt::Worker& worker_;
+    fuse::RequestSink& sink_;
+    QueueStats stats_;
+
+    std::optional<virtio::DeviceQueue> queue_;
+    Fd kick_;
+    Fd call_;
+    Fd error_;
+    bool started_ = false;
+    bool enabled_ = false;
+    bool accepting_ = false;
+    bool broken_ = false;
+    bool armed_ = false;    // kicks are on
+    bool staged_ = false;   // used elements wait for publish()
+    std::uint64_t run_ = 0; // counts start(); replies to chains of an earlier run are dropped
+    std::uint64_t in_flight_ = 0;
+    std::uint64_t visit_bytes_ = 0;
+    std::vector<std::unique_ptr<MemoryUse>> uses_; // newest last
+    std::vector<std::unique_ptr<Request>> requests_;
+    std::vector<Request*> free_; // last in, first out: the warm ones are used again
+    rt::Operation* drain_timer_ = nullptr;
+    bool drain_old_only_ = false;
+};
+
+} // namespace viaduct::transport
