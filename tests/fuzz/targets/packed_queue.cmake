@@ -1,0 +1,1 @@
+viaduct_fuzz(packed_queue viaduct_virtio)

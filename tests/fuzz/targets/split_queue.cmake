@@ -1,0 +1,1 @@
+viaduct_fuzz(split_queue viaduct_virtio)
