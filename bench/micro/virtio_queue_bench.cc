@@ -3,8 +3,8 @@
 // What the ring alone costs: a device that takes requests and gives them back untouched.
 //
 // 32 requests outstanding, two descriptors each (80 readable bytes, 104 writable): a GETATTR.  "device" times
-// the device end alone, batch by batch, which charges it two clock reads for 32 requests.  "both" is one thread
-// that plays both ends, by CPU time.
+// the device end alone, batch by batch, which charges it two clock reads for 32 requests.  "both" is one
+// thread that plays both ends, by CPU time.
 #include "virtio/device_queue.h"
 #include "virtio/driver_queue.h"
 
