@@ -90,7 +90,6 @@ Outcome<void> check(const GuestOptions& options) {
     // 255: CPUs of QEMU's machine type pc.  1023 queues: vectors and virtqueues of a virtio device.
     TRY_STATUS(in_range("--cpus", options.cpus, 1, 255));
     if (options.queues != 0) TRY_STATUS(in_range("--queues", options.queues, 1, 1023));
-    // 2560: from 3 GiB on, pc splits memory around the PCI hole, which the guest does not need.
     TRY_STATUS(in_range("--memory", options.memory_mb, 128, 1024 * 1024));
     if (options.timeout.count() < 0) return usage_failure("--timeout is negative; it is a number of seconds");
     if (!options.root_disk.empty() && !opens(options.root_disk, O_RDONLY))
