@@ -2,8 +2,8 @@
 //
 // A FUSE request as a transport hands it over, and the sink that takes it.
 //
-// The request says nothing of where it came from: segments to read it from, segments to put the reply into, and
-// complete().  A sink that needs to wait keeps the reference; the transport keeps the request alive until
+// The request says nothing of where it came from: segments to read it from, segments to put the reply into,
+// and complete().  A sink that needs to wait keeps the reference; the transport keeps the request alive until
 // complete().
 #pragma once
 
