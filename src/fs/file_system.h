@@ -3,8 +3,9 @@
 // FileSystem: what answers requests.  Back ends and layers implement it; sessions call it.
 //
 // Calls come from any worker, several at a time; a call stays on the worker that made it.  A call that can
-// finish at once does so and returns a ready Async; one that must wait returns a Task.  References and spans in
-// arguments outlive the returned Async; everything else comes by value.  Errors are the errno the client sees.
+// finish at once does so and returns a ready Async; one that must wait returns a Task.  References and spans
+// in arguments outlive the returned Async; everything else comes by value.  Errors are the errno the client
+// sees.
 #pragma once
 
 #include "base/segments.h"
@@ -40,8 +41,7 @@ protected:
 
 class FileSystem {
 public:
-    template <class T>
-    using Async = rt::Async<T>;
+    template <class T> using Async = rt::Async<T>;
 
     virtual ~FileSystem() = default;
 
@@ -54,7 +54,8 @@ public:
     virtual Async<AttrReply> setattr(const Caller& caller, NodeId node, const SetAttr& change) = 0;
     virtual Async<std::string> readlink(const Caller& caller, NodeId node) = 0;
 
-    virtual Async<Entry> symlink(const Caller& caller, NodeId parent, const Name& name, std::string target) = 0;
+    virtual Async<Entry> symlink(const Caller& caller, NodeId parent, const Name& name,
+                                 std::string target) = 0;
     virtual Async<Entry> mknod(const Caller& caller, NodeId parent, const Name& name, std::uint32_t mode,
                                std::uint32_t device, std::uint32_t umask) = 0;
     virtual Async<Entry> mkdir(const Caller& caller, NodeId parent, const Name& name, std::uint32_t mode,
@@ -67,17 +68,18 @@ public:
     virtual Async<Entry> link(const Caller& caller, NodeId node, NodeId new_parent, const Name& new_name) = 0;
 
     // `flags`: O_* of open(2).  ENXIO: neither a regular file nor a directory; EISDIR: a directory.
-    virtual Async<Opened> open(const Caller& caller, NodeId node, std::uint32_t flags, bool kill_suid_sgid) = 0;
+    virtual Async<Opened> open(const Caller& caller, NodeId node, std::uint32_t flags,
+                               bool kill_suid_sgid) = 0;
     virtual Async<Created> create(const Caller& caller, NodeId parent, const Name& name, std::uint32_t flags,
                                   std::uint32_t mode, std::uint32_t umask) = 0;
     // A nameless file in `parent` (O_TMPFILE).  EOPNOTSUPP where the host's file system has none.
-    virtual Async<Created> tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags, std::uint32_t mode,
-                                   std::uint32_t umask) = 0;
+    virtual Async<Created> tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags,
+                                   std::uint32_t mode, std::uint32_t umask) = 0;
     // Fills `into` from `offset`; fewer bytes than room only at the end of the file.
     virtual Async<std::size_t> read(const Caller& caller, HandleId handle, std::uint64_t offset,
                                     Segments into) = 0;
-    virtual Async<std::size_t> write(const Caller& caller, HandleId handle, std::uint64_t offset, Segments from,
-                                     WriteOptions options) = 0;
+    virtual Async<std::size_t> write(const Caller& caller, HandleId handle, std::uint64_t offset,
+                                     Segments from, WriteOptions options) = 0;
     virtual Async<void> flush(const Caller& caller, HandleId handle) = 0;
     virtual Async<void> fsync(const Caller& caller, HandleId handle, bool data_only) = 0;
     virtual Async<void> release(HandleId handle) = 0;
@@ -105,7 +107,8 @@ public:
     // EOPNOTSUPP where extended attributes are off.
     virtual Async<void> setxattr(const Caller& caller, NodeId node, std::string name,
                                  std::span<const std::byte> value, std::uint32_t flags) = 0;
-    // The value (list) when it fits `into`, whose size may be 0 to ask for the length; ERANGE: it does not fit.
+    // The value (list) when it fits `into`, whose size may be 0 to ask for the length; ERANGE: it does not
+    // fit.
     virtual Async<std::size_t> getxattr(const Caller& caller, NodeId node, std::string name,
                                         std::span<std::byte> into) = 0;
     virtual Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) = 0;

@@ -6,7 +6,8 @@ namespace viaduct::fs {
 Result<Name> Name::make(std::string_view text) {
     if (text.empty() || text == "." || text == "..") return fail(EINVAL);
     if (text.size() > kBytesMax) return fail(ENAMETOOLONG);
-    if (text.find('/') != std::string_view::npos || text.find('\0') != std::string_view::npos) return fail(EINVAL);
+    if (text.find('/') != std::string_view::npos || text.find('\0') != std::string_view::npos)
+        return fail(EINVAL);
     Name name;
     name.length_ = static_cast<std::uint8_t>(text.size());
     std::memcpy(name.bytes_.data(), text.data(), text.size());

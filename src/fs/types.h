@@ -118,8 +118,8 @@ struct SetAttr {
         modified_field = 1U << 5,
         accessed_now = 1U << 6,
         modified_now = 1U << 7,
-        handle_field = 1U << 8,       // `handle` is valid: act on it, not on the node
-        kill_suid_sgid = 1U << 9,     // drop set-id bits as a write by an ordinary user would
+        handle_field = 1U << 8,   // `handle` is valid: act on it, not on the node
+        kill_suid_sgid = 1U << 9, // drop set-id bits as a write by an ordinary user would
         changed_field = 1U << 10,
     };
     std::uint32_t fields = 0;
@@ -135,7 +135,7 @@ struct SetAttr {
 };
 
 struct WriteOptions {
-    bool cached = false;         // a page written back by the client's kernel: no caller to speak of, offset counts
+    bool cached = false; // a page written back by the client's kernel: no caller to speak of, offset counts
     bool kill_suid_sgid = false;
 };
 

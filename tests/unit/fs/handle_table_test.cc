@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/handle_table.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+namespace viaduct::fs {
+namespace {
+
+struct CountingCloser final : FdCloser {
+    int closed = 0;
+    void close(int fd, std::uint16_t) override {
+        ::close(fd);
+        ++closed;
+    }
+};
+
+struct HandleTableTest : testing::Test {
+    std::shared_ptr<CountingCloser> closer = std::make_shared<CountingCloser>();
+    std::unique_ptr<HandleTable> table = *HandleTable::make(4, closer);
+    static Fd some_fd() { return Fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}; }
+};
+
+TEST_F(HandleTableTest, handle_is_found_until_it_is_removed) {
+    const HandleId id = *table->insert(some_fd(), {.node = 3, .mount = 2, .flags = Handle::append});
+    const Handle& handle = **table->find(id);
+    EXPECT_EQ(handle.node, 3U);
+    EXPECT_EQ(handle.mount, 2U);
+    EXPECT_TRUE(handle.has(Handle::append));
+    EXPECT_TRUE(table->remove(id));
+    EXPECT_EQ(table->find(id).error(), Errno{EBADF});
+    EXPECT_EQ(table->remove(id).error(), Errno{EBADF});
+    EXPECT_EQ(closer->closed, 1);
+}
+
+TEST_F(HandleTableTest, old_id_does_not_reach_the_next_handle_in_its_place) {
+    const HandleId first = *table->insert(some_fd(), {});
+    ASSERT_TRUE(table->remove(first));
+    const HandleId second = *table->insert(some_fd(), {});
+    EXPECT_NE(first, second);
+    EXPECT_FALSE(table->find(first));
+    EXPECT_TRUE(table->find(second));
+}
+
+TEST_F(HandleTableTest, cap_gives_enfile) {
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(table->insert(some_fd(), {}));
+    EXPECT_EQ(table->insert(some_fd(), {}).error(), Errno{ENFILE});
+    table->clear();
+    EXPECT_EQ(table->count(), 0U);
+    EXPECT_TRUE(table->insert(some_fd(), {}));
+}
+
+TEST_F(HandleTableTest, release_waits_for_pins_before_it_closes) {
+    const HandleId id = *table->insert(some_fd(), {});
+    {
+        const HandlePin pin = table->pin(**table->find(id));
+        ASSERT_TRUE(table->remove(id));
+        EXPECT_GE(::fcntl(pin->fd, F_GETFD), 0);
+        EXPECT_EQ(closer->closed, 0);
+    }
+    EXPECT_EQ(closer->closed, 1);
+}
+
+} // namespace
+} // namespace viaduct::fs
