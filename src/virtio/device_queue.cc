@@ -5,11 +5,11 @@ namespace viaduct::virtio {
 
 Result<DeviceQueue> DeviceQueue::make(const GuestMemory& memory, const QueueLayout& layout) {
     if (layout.packed) {
-        TRY(PackedQueue queue, PackedQueue::make(memory, layout));
-        return DeviceQueue{std::move(queue)};
+        TRY(const PackedQueue queue, PackedQueue::make(memory, layout));
+        return DeviceQueue{queue};
     }
-    TRY(SplitQueue queue, SplitQueue::make(memory, layout));
-    return DeviceQueue{std::move(queue)};
+    TRY(const SplitQueue queue, SplitQueue::make(memory, layout));
+    return DeviceQueue{queue};
 }
 
 } // namespace viaduct::virtio

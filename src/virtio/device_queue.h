@@ -68,8 +68,8 @@ public:
     }
 
 private:
-    explicit DeviceQueue(SplitQueue queue) : queue_(std::move(queue)) {}
-    explicit DeviceQueue(PackedQueue queue) : queue_(std::move(queue)) {}
+    explicit DeviceQueue(const SplitQueue& queue) : queue_(queue) {}
+    explicit DeviceQueue(const PackedQueue& queue) : queue_(queue) {}
     std::variant<SplitQueue, PackedQueue> queue_;
 };
 
