@@ -97,9 +97,13 @@ std::string newest_image(const KernelSearch& search) {
 // Modules of `release` for the kernel at `image`: beside it, a level up (…/boot/vmlinuz), or installed.
 std::string modules_of(const std::string& image, const std::string& release) {
     const std::string beside = stdfs::path{image}.parent_path().string();
-    for (const std::string& base : {beside, beside + "/..", std::string{}})
-        if (const std::string folder = base + "/lib/modules/" + release; exists(folder + "/modules.dep"))
-            return folder;
+    for (const char* const base : {"/", "/../"}) {
+        std::string folder = beside;
+        folder.append(base).append("lib/modules/").append(release);
+        if (exists(folder + "/modules.dep")) return folder;
+    }
+    std::string installed = "/lib/modules/" + release;
+    if (exists(installed + "/modules.dep")) return installed;
     return {};
 }
 
@@ -119,7 +123,7 @@ Outcome<std::string> extract(const std::string& path, const Mapping& image, cons
     const std::string release = kernel_release(image.text());
     const std::string folder = search.cache.empty() ? search.scratch : search.cache;
     const std::string name = "vmlinux-" + release + "-" + image.key();
-    const std::string result = folder + "/" + name;
+    std::string result = folder + "/" + name;
     if (exists(result)) return result;
 
     TRY(const Payload payload, find_payload(image.text()));
@@ -127,9 +131,9 @@ Outcome<std::string> extract(const std::string& path, const Mapping& image, cons
     if (!find_program(program))
         return failure(program + " is missing, which unpacks the kernel " + path +
                        "; install the Debian package " + payload.package);
-    const std::string mine = std::to_string(::getpid());
-    const std::string packed = result + "." + mine + ".packed";
-    const std::string unpacked = result + "." + mine;
+    const std::string mine = folder + "/.new-" + std::to_string(::getpid());
+    const std::string packed = mine + ".packed";
+    const std::string unpacked = mine + ".unpacked";
     auto status = write_file(packed, image.text().substr(payload.offset, payload.bytes));
     if (status) status = run_filter(payload.decompress, packed, unpacked);
     ::unlink(packed.c_str());
@@ -143,7 +147,7 @@ Outcome<std::string> extract(const std::string& path, const Mapping& image, cons
     std::error_code ignored;
     for (const auto& entry : stdfs::directory_iterator{folder, ignored})
         if (const std::string other = entry.path().filename().string();
-            other.starts_with("vmlinux-" + release + "-") && other != name && !other.ends_with(".packed"))
+            other.starts_with("vmlinux-" + release + "-") && other != name)
             stdfs::remove(entry.path(), ignored);
     return result;
 }

@@ -70,6 +70,7 @@ void send_signal(FdRef pidfd, int number) {
 Outcome<Child> Child::start(const ChildOptions& options) {
     ASSERT(!options.argv.empty());
     std::vector<char*> argv;
+    argv.reserve(options.argv.size() + 1);
     for (const std::string& argument : options.argv) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
 
@@ -176,7 +177,7 @@ std::optional<std::string> find_program(const std::string& name) {
     folders += ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
     for (std::size_t begin = 0; begin < folders.size();) {
         const auto end = std::min(folders.find(':', begin), folders.size());
-        const std::string candidate = folders.substr(begin, end - begin) + "/" + name;
+        std::string candidate = folders.substr(begin, end - begin) + "/" + name;
         if (end > begin && ::access(candidate.c_str(), X_OK) == 0) return candidate;
         begin = end + 1;
     }
