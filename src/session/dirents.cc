@@ -6,6 +6,7 @@
 namespace viaduct::session {
 
 bool PackedDirents::add(const Dirent& dirent, const fs::Entry* entry) {
+    if (!has_room(dirent.name.size())) return false;
     if (entry == nullptr)
         return packer_.add(dirent.name, dirent.inode, dirent.next_offset, dirent.type, nullptr);
     const fuse_entry_out wire = to_wire(*entry, submounts_);

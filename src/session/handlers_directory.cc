@@ -12,9 +12,11 @@ std::size_t encode_dirents(Lane&, Call& call) {
 }
 
 // Entries that were packed have given out lookup counts: they reach the client even when a later one fails.
-// The failure comes back with the next request.
-Result<void> unless_packed(const Call& call, Result<void> result) {
-    if (!result && call.dirents.packed_bytes() > 0) return {};
+// The failure comes back with the next request.  An empty reply means the end of the directory, so it is
+// EINVAL (as getdents(2) has it) when the first entry found no room.
+Result<void> outcome(const Call& call, const Result<void>& result) {
+    if (call.dirents.packed_bytes() > 0) return {};
+    if (result && call.dirents.full()) return fail(EINVAL);
     return result;
 }
 
@@ -22,14 +24,14 @@ rt::Task<void> wait_for_dirents(Lane& lane, Call& call, rt::Task<Result<void>> t
     lane.add_waiting(call);
     const auto result = co_await std::move(task);
     lane.remove_waiting(call);
-    answer<encode_dirents, void>(lane, call, unless_packed(call, result));
+    answer<encode_dirents, void>(lane, call, outcome(call, result));
 }
 
 void read_directory(Lane& lane, Call& call, bool plus) {
     const auto& in = call.in<fuse_read_in>();
     call.dirents.begin(call.raw->out(), plus, in.size, lane.negotiated.submounts);
     auto result = lane.fs.readdir(call.caller, fs::HandleId{in.fh}, in.offset, plus, call.dirents);
-    if (result.ready()) return answer<encode_dirents, void>(lane, call, unless_packed(call, result.value()));
+    if (result.ready()) return answer<encode_dirents, void>(lane, call, outcome(call, result.value()));
     lane.gate.spawn(wait_for_dirents(lane, call, std::move(result).task()));
 }
 

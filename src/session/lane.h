@@ -28,7 +28,7 @@ struct Negotiated {
 struct LaneCounters {
     // By opcode; the last one counts all others.
     std::array<sync::Counter, fuse::kOpcodeCount + 1> requests;
-    sync::Counter malformed;  // lengths that lied, names without an end, too little room for the reply
+    sync::Counter malformed;  // lengths that lied, too little room for the reply
     sync::Counter waited;     // requests that could not be answered in one pass
     sync::Counter interrupts; // INTERRUPTs that found their request waiting
 };

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests that wait: on one worker, and on several.
+#include "session/session.h"
+
+#include "one_worker.h"
+#include "support/on_worker.h"
+
+#include <thread>
+
+namespace viaduct::session {
+namespace {
+
+using test::FakeRequest;
+using test::FuseMessage;
+using test::ToyFileSystem;
+
+// Calls wait until they are let go, on the worker they came from.
+class HoldingFileSystem : public ToyFileSystem {
+public:
+    Async<fs::AttrReply> getattr(const fs::Caller& caller, fs::NodeId id,
+                                 std::optional<fs::HandleId> handle) override {
+        if (!holding_.load()) return ToyFileSystem::getattr(caller, id, handle);
+        return held_getattr(caller, id);
+    }
+    Async<fs::Entry> lookup(const fs::Caller& caller, fs::NodeId parent, const fs::Name& name) override {
+        if (!holding_.load()) return ToyFileSystem::lookup(caller, parent, name);
+        return held_lookup(caller, parent, name);
+    }
+    Async<std::size_t> read(const fs::Caller& caller, fs::HandleId handle, std::uint64_t offset,
+                            Segments into) override {
+        if (!holding_.load()) return ToyFileSystem::read(caller, handle, offset, into);
+        return held_read(caller, handle, offset, into);
+    }
+
+    void hold() { holding_.store(true); }
+    // On the worker of the calls.
+    void let_go() {
+        holding_.store(false);
+        for (const auto waiter : std::exchange(waiters_, {})) waiter.resume();
+    }
+    std::size_t held() const { return waiters_.size(); }
+
+private:
+    struct Wait {
+        std::vector<std::coroutine_handle<>>& waiters;
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> waiter) const { waiters.push_back(waiter); }
+        void await_resume() const noexcept {}
+    };
+    // References are to what the caller keeps until the call has ended.
+    rt::Task<Result<fs::AttrReply>> held_getattr(const fs::Caller& caller, fs::NodeId id) {
+        co_await Wait{waiters_};
+        auto result = ToyFileSystem::getattr(caller, id, std::nullopt);
+        co_return result.value();
+    }
+    rt::Task<Result<fs::Entry>> held_lookup(const fs::Caller& caller, fs::NodeId parent,
+                                            const fs::Name& name) {
+        co_await Wait{waiters_};
+        auto result = ToyFileSystem::lookup(caller, parent, name);
+        co_return result.value();
+    }
+    rt::Task<Result<std::size_t>> held_read(const fs::Caller& caller, fs::HandleId handle,
+                                            std::uint64_t offset, Segments into) {
+        co_await Wait{waiters_};
+        auto result = ToyFileSystem::read(caller, handle, offset, into);
+        co_return result.value();
+    }
+
+    std::atomic<bool> holding_{false};
+    std::vector<std::coroutine_handle<>> waiters_;
+};
+
+FuseMessage getattr(std::uint64_t node = 1, std::uint64_t unique = 77) {
+    FuseMessage message{FUSE_GETATTR, node, unique};
+    message.with(fuse_getattr_in{});
+    return message;
+}
+
+class Waiting : public testing::Test {
+protected:
+    Waiting() {
+        file = fs.add_file("a", "0123456789");
+        fs.add_file("b");
+        on.init();
+    }
+    HoldingFileSystem fs;
+    OneWorker on{fs};
+    std::uint64_t file = 0;
+};
+
+TEST_F(Waiting, a_request_that_waits_does_not_hold_up_others) {
+    fs.hold();
+    const auto slow = on.start(getattr(file));
+    EXPECT_FALSE(slow->completed());
+    EXPECT_EQ(on.handle(FuseMessage{FUSE_STATFS})->error(), 0);
+    fs.let_go();
+    ASSERT_TRUE(slow->completed());
+    EXPECT_EQ(slow->body<fuse_attr_out>().attr.ino, file);
+    EXPECT_EQ(on.counters().waited.get(), 1U);
+}
+
+TEST_F(Waiting, waiting_requests_keep_what_they_were_called_with) {
+    const std::uint64_t fh =
+        on.handle(FuseMessage{FUSE_OPEN, file}.with(fuse_open_in{}))->body<fuse_open_out>().fh;
+    fs.hold();
+    const auto a = on.start(FuseMessage{FUSE_LOOKUP}.with_string("a"));
+    const auto b = on.start(FuseMessage{FUSE_LOOKUP}.with_string("b"));
+    const auto whole = on.start(FuseMessage{FUSE_READ}.with(fuse_read_in{.fh = fh, .size = 10}), 64, 0, 5);
+    const auto part =
+        on.start(FuseMessage{FUSE_READ}.with(fuse_read_in{.fh = fh, .offset = 3, .size = 3}), 64, 0, 3);
+    EXPECT_EQ(fs.held(), 4U);
+    fs.let_go();
+    EXPECT_EQ(a->body<fuse_entry_out>().nodeid, file);
+    EXPECT_EQ(b->body<fuse_entry_out>().nodeid, file + 1);
+    EXPECT_EQ(whole->text(), "0123456789");
+    EXPECT_EQ(part->text(), "345");
+}
+
+TEST_F(Waiting, destroy_waits_for_what_is_under_way) {
+    fs.hold();
+    const auto slow = on.start(getattr());
+    const auto destroy = on.start(FuseMessage{FUSE_DESTROY}, 16);
+    EXPECT_FALSE(destroy->completed());
+    EXPECT_EQ(fs.sessions_ended(), 0U);
+    EXPECT_EQ(on.handle(getattr())->error(), EIO);
+    fs.let_go();
+    EXPECT_TRUE(slow->completed());
+    ASSERT_TRUE(destroy->completed());
+    EXPECT_EQ(destroy->error(), 0);
+    EXPECT_EQ(fs.sessions_ended(), 1U);
+}
+
+TEST_F(Waiting, init_again_waits_and_then_serves_anew) {
+    fs.hold();
+    const auto slow = on.start(getattr());
+    const auto init = on.start(init_message());
+    const auto destroy = on.start(FuseMessage{FUSE_DESTROY}, 16);
+    const auto last = on.start(init_message());
+    EXPECT_FALSE(init->completed());
+    fs.let_go();
+    EXPECT_TRUE(slow->completed());
+    ASSERT_TRUE(init->completed());
+    ASSERT_TRUE(destroy->completed());
+    ASSERT_TRUE(last->completed());
+    EXPECT_EQ(fs.sessions_ended(), 2U);
+    EXPECT_EQ(on.session().generation(), 3U);
+    EXPECT_EQ(on.handle(getattr())->error(), 0);
+}
+
+TEST_F(Waiting, interrupt_finds_the_request_and_has_no_reply_of_its_own) {
+    fs.hold();
+    const auto first = on.start(getattr(1, 100));
+    const auto second = on.start(getattr(1, 102));
+    const auto third = on.start(getattr(1, 104));
+    for (const std::uint64_t unique : {102U, 100U, 4711U}) {
+        const auto interrupt =
+            on.start(FuseMessage{FUSE_INTERRUPT, 0, 1}.with(fuse_interrupt_in{unique}), 16);
+        ASSERT_TRUE(interrupt->completed());
+        EXPECT_EQ(interrupt->reply_bytes(), 0U);
+    }
+    EXPECT_EQ(on.counters().interrupts.get(), 2U);
+    fs.let_go();
+    EXPECT_TRUE(first->completed());
+    EXPECT_TRUE(second->completed());
+    EXPECT_TRUE(third->completed());
+}
+
+// Posted to a worker: runs a function there.
+template <class Function> void on_worker(rt::Worker& worker, Function function) {
+    struct Run final : rt::Message {
+        Function& function;
+        std::promise<void> done;
+        explicit Run(Function& f) : function(f) {}
+        void deliver() override {
+            function();
+            done.set_value();
+        }
+    };
+    Run run{function};
+    auto done = run.done.get_future();
+    worker.post(run);
+    done.wait();
+}
+
+class SeveralWorkers : public testing::Test {
+protected:
+    static constexpr std::size_t kCount = 3;
+
+    SeveralWorkers() {
+        for (std::size_t index = 0; index < kCount; ++index) {
+            workers.push_back(std::move(*rt::Worker::start({.name = "test" + std::to_string(index)})));
+            session.attach_worker(*workers.back());
+        }
+        EXPECT_EQ(handle_on(2, init_message())->error(), 0);
+    }
+    ~SeveralWorkers() override { test::run_on(*workers[1], session.end()); }
+
+    std::unique_ptr<FakeRequest> start_on(std::size_t worker, const FuseMessage& message) {
+        auto request = std::make_unique<FakeRequest>(message, 1024);
+        on_worker(*workers[worker], [&] { session.handle(*request); });
+        return request;
+    }
+    std::unique_ptr<FakeRequest> handle_on(std::size_t worker, const FuseMessage& message) {
+        auto request = start_on(worker, message);
+        request->wait();
+        EXPECT_EQ(request->worker(), workers[worker].get());
+        return request;
+    }
+
+    HoldingFileSystem fs;
+    Session session{fs, {}};
+    std::vector<std::unique_ptr<rt::Worker>> workers;
+};
+
+TEST_F(SeveralWorkers, requests_are_answered_on_the_worker_that_hands_them_in) {
+    for (std::size_t worker = 0; worker < kCount; ++worker)
+        EXPECT_EQ(handle_on(worker, getattr())->error(), 0);
+    EXPECT_EQ(session.requests_of(FUSE_GETATTR), kCount);
+    EXPECT_EQ(session.counters_on(*workers[1])->requests[FUSE_GETATTR].get(), 1U);
+}
+
+TEST_F(SeveralWorkers, destroy_on_one_worker_waits_for_a_request_on_another) {
+    fs.hold();
+    const auto slow = start_on(1, getattr());
+    const auto destroy = start_on(2, FuseMessage{FUSE_DESTROY});
+    // Whatever the workers had to tell each other has been told.
+    for (int round = 0; round < 4; ++round)
+        for (const auto& worker : workers) on_worker(*worker, [] {});
+    EXPECT_FALSE(destroy->completed());
+    EXPECT_EQ(handle_on(0, getattr())->error(), EIO);
+    on_worker(*workers[1], [&] { fs.let_go(); });
+    destroy->wait();
+    EXPECT_TRUE(slow->completed());
+    EXPECT_EQ(slow->error(), 0);
+    EXPECT_EQ(destroy->worker(), workers[2].get());
+    EXPECT_EQ(fs.sessions_ended(), 1U);
+    EXPECT_EQ(handle_on(0, init_message())->error(), 0);
+    EXPECT_EQ(handle_on(2, getattr())->error(), 0);
+}
+
+TEST_F(SeveralWorkers, interrupt_reaches_a_request_on_another_worker) {
+    fs.hold();
+    const auto slow = start_on(2, getattr(1, 500));
+    FuseMessage message{FUSE_INTERRUPT, 0, 501};
+    message.with(fuse_interrupt_in{500});
+    EXPECT_EQ(handle_on(0, message)->reply_bytes(), 0U);
+    on_worker(*workers[2], [&] { EXPECT_EQ(session.counters_on(*workers[2])->interrupts.get(), 1U); });
+    on_worker(*workers[2], [&] { fs.let_go(); });
+    slow->wait();
+}
+
+TEST_F(SeveralWorkers, sessions_begin_and_end_while_all_workers_send_requests) {
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> clients;
+    for (std::size_t worker = 0; worker < kCount; ++worker) {
+        clients.emplace_back([&, worker] {
+            while (!stop.load()) {
+                const int error = handle_on(worker, getattr())->error();
+                EXPECT_TRUE(error == 0 || error == EIO);
+            }
+        });
+    }
+    for (std::size_t round = 0; round < 200; ++round) {
+        EXPECT_EQ(handle_on(round % kCount, FuseMessage{FUSE_DESTROY})->error(), 0);
+        EXPECT_EQ(handle_on((round + 1) % kCount, init_message())->error(), 0);
+    }
+    stop.store(true);
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(fs.sessions_ended(), 200U);
+}
+
+TEST_F(SeveralWorkers, several_inits_at_once_each_get_an_answer) {
+    for (int round = 0; round < 50; ++round) {
+        const auto first = start_on(0, init_message());
+        const auto second = start_on(1, init_message());
+        const auto third = start_on(2, FuseMessage{FUSE_DESTROY});
+        first->wait();
+        second->wait();
+        third->wait();
+    }
+    handle_on(0, init_message());
+    EXPECT_TRUE(session.running());
+}
+
+} // namespace
+} // namespace viaduct::session
