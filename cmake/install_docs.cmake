@@ -1,0 +1,13 @@
+# Installs manual pages, completions, and the file through which managers of virtual machines find viaductd.
+include(GNUInstallDirs)
+
+file(GLOB manual_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/man/*.1)
+install(FILES ${manual_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+set(bash_completions ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_SOURCE_DIR}/completions/viaduct.bash DESTINATION ${bash_completions} RENAME viaduct)
+install(FILES ${CMAKE_SOURCE_DIR}/completions/viaduct.bash DESTINATION ${bash_completions} RENAME viaductd)
+install(FILES ${CMAKE_SOURCE_DIR}/completions/_viaduct DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+
+configure_file(${CMAKE_SOURCE_DIR}/data/10-viaductd.json.in ${CMAKE_BINARY_DIR}/10-viaductd.json @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/10-viaductd.json DESTINATION ${CMAKE_INSTALL_DATADIR}/qemu/vhost-user)
