@@ -75,7 +75,18 @@ _viaduct_guest='
 -V
 --version'
 
-_viaduct_commands='serve guest'
+_viaduct_map='
+--queues number
+--topology file
+--policy even|modulo
+--clusters
+--json
+-h
+--help
+-V
+--version'
+
+_viaduct_commands='serve guest map'
 
 # The kind of the value of option $2 in table $1; fails where there is none.
 _viaduct_kind() {
