@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fcntl.h>
 #include <poll.h>
 #include <string>
@@ -44,10 +45,19 @@ TEST(Process, child_has_only_the_descriptors_it_was_given) {
 }
 
 TEST(Process, wait_has_a_limit_and_end_kills_what_ignores_sigterm) {
-    auto child = shell("trap '' TERM; while :; do :; done");
-    EXPECT_FALSE(child.wait(1ms));
-    EXPECT_EQ(child.end(50ms), 137);
-    EXPECT_EQ(child.end(50ms), 137);
+    std::array<int, 2> pipe_fds;
+    ASSERT_EQ(::pipe2(pipe_fds.data(), O_CLOEXEC), 0);
+    const Fd ready{pipe_fds[0]};
+    const Fd write_end{pipe_fds[1]};
+    auto child = Child::start({.argv = {"sh", "-c", "trap '' TERM; echo; exec sleep 1000"},
+                               .stdout_fd = write_end.get(),
+                               .kept_fds = {}});
+    ASSERT_TRUE(child);
+    char line = 0;
+    ASSERT_EQ(::read(ready.get(), &line, 1), 1);
+    EXPECT_FALSE(child->wait(1ms));
+    EXPECT_EQ(child->end(50ms), 137);
+    EXPECT_EQ(child->end(50ms), 137);
 }
 
 TEST(Process, child_dies_with_its_object) {
