@@ -1,0 +1,1 @@
+viaduct_fuzz(fuse_decode viaduct_session)
