@@ -1,0 +1,1 @@
+viaduct_fuzz(vhost_message viaduct_vhost)
