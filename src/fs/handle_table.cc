@@ -20,7 +20,9 @@ Result<HandleId> HandleTable::insert(Fd fd, const Facts& facts) {
     TRY(const std::uint32_t index, pool_->allocate());
     Handle& handle = pool_->at(index);
     handle.fd = fd.release();
+    handle.mount_id = facts.mount_id;
     handle.node = facts.node;
+    handle.device = facts.device;
     handle.mount = facts.mount;
     handle.flags = facts.flags;
     handle.busy.store(0, std::memory_order_relaxed);

@@ -2,7 +2,7 @@
 //
 // HandleTable: the files and directories one client has open.
 //
-// A handle costs 32 bytes and one descriptor.  Finding one writes nothing shared; opening and releasing take
+// A handle costs 48 bytes and one descriptor.  Finding one writes nothing shared; opening and releasing take
 // no lock.  A released handle's descriptor is closed when nobody uses it any more.
 #pragma once
 
@@ -17,18 +17,21 @@ struct Handle {
         direct = 1U << 0, // O_DIRECT on the host
         append = 1U << 1, // opened with O_APPEND by the client; not set on the host
         directory = 1U << 2,
-        writable = 1U << 3,
     };
     RecordHead head;
+    // Set before the handle can be found, constant until it is free.
+    std::uint64_t mount_id;
     int fd;
-    std::uint32_t node;  // index in the node table
+    std::uint32_t node; // index in the node table
+    std::uint32_t device;
     std::uint16_t mount; // the back end's own number for the mount
     std::uint16_t flags;
     sync::Shared<std::uint32_t> busy; // directories: someone is reading it
+    std::uint32_t reserved;
 
     bool has(Flag flag) const noexcept { return (flags & flag) != 0; }
 };
-static_assert(sizeof(Handle) == 32);
+static_assert(sizeof(Handle) == 48);
 
 using HandlePin = RecordPin<Handle>;
 
@@ -39,7 +42,9 @@ public:
     ~HandleTable();
 
     struct Facts {
+        std::uint64_t mount_id = 0;
         std::uint32_t node = 0;
+        std::uint32_t device = 0;
         std::uint16_t mount = 0;
         std::uint16_t flags = 0;
     };

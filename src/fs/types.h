@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <sys/types.h>
@@ -137,6 +138,9 @@ struct SetAttr {
 struct WriteOptions {
     bool cached = false; // a page written back by the client's kernel: no caller to speak of, offset counts
     bool kill_suid_sgid = false;
+    // O_APPEND as it stands at the client now, which F_SETFL may have changed; absent: as the file was
+    // opened.
+    std::optional<bool> append = std::nullopt;
 };
 
 // As statvfs(3); sizes in units of fragment_bytes.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading and changing attributes.
+#include "backend/passthrough/dispatch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace viaduct::passthrough {
+namespace {
+
+// A field that is to be set, as utimensat(2) wants it.
+Result<timespec> stamp(bool set, bool now, const timespec& value) {
+    if (now) return timespec{.tv_sec = 0, .tv_nsec = UTIME_NOW};
+    if (!set) return timespec{.tv_sec = 0, .tv_nsec = UTIME_OMIT};
+    // Checked here: two values beyond the range have the meanings above.
+    if (value.tv_nsec < 0 || value.tv_nsec >= 1'000'000'000) return fail(EINVAL);
+    return value;
+}
+
+} // namespace
+
+AttrReply Passthrough::attr_reply(Attr attr) const noexcept {
+    fold_inode(attr);
+    return {.attr = attr, .attr_valid = valid_};
+}
+
+FileSystem::Async<AttrReply> Passthrough::getattr(const Caller&, NodeId id, std::optional<HandleId> handle) {
+    const auto stat = [this](int fd) -> Result<AttrReply> {
+        TRY(const Attr attr, attr_of(fd));
+        return attr_reply(attr);
+    };
+    if (handle) {
+        TRY(Handle* const open_file, handles_->find(*handle));
+        return run(OpClass::attr, *open_file, [stat, fd = open_file->fd] { return stat(fd); });
+    }
+    TRY(Node* const node, nodes_->find(id));
+    return run(OpClass::attr, *node, [stat, fd = node->fd] { return stat(fd); });
+}
+
+FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, const SetAttr& change) {
+    if (options_.read_only) return fail(EROFS);
+    TRY(Node* const node, nodes_->find(id));
+    Handle* open_file = nullptr;
+    if (change.has(SetAttr::handle_field)) {
+        TRY(open_file, handles_->find(change.handle));
+    }
+    const auto handle_fd = open_file != nullptr ? std::optional{open_file->fd} : std::nullopt;
+    auto call = [this, fd = node->fd, type = node->type, handle_fd, change]() -> Result<AttrReply> {
+        TRY_STATUS(apply(fd, type, handle_fd, change));
+        TRY(const Attr attr, attr_of(fd));
+        return attr_reply(attr);
+    };
+    if (inline_here(OpClass::change, node->mount)) return run(OpClass::change, *node, call);
+    Pins pins{.node = nodes_->pin(*node)};
+    if (open_file == nullptr) return away<AttrReply>(OpClass::change, node->mount, std::move(pins), call);
+    Pins both{.node = std::move(pins.node), .handle = handles_->pin(*open_file)};
+    return away<AttrReply>(OpClass::change, node->mount, std::move(both), call);
+}
+
+// Owner before mode: a change of owner drops set-id bits, and the mode is what the client wants in the end.
+Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_fd,
+                          const SetAttr& change) const {
+    if (change.has(SetAttr::uid_field) || change.has(SetAttr::gid_field)) {
+        const uid_t uid = change.has(SetAttr::uid_field) ? change.uid : static_cast<uid_t>(-1);
+        const gid_t gid = change.has(SetAttr::gid_field) ? change.gid : static_cast<gid_t>(-1);
+        if (::fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0) return fail(errno);
+    }
+    if (change.has(SetAttr::mode_field)) {
+        if (type == S_IFLNK) return fail(EOPNOTSUPP);
+        if (::fchmodat(proc_.dir(), ProcFd::name(fd).bytes, change.mode & 07777, 0) != 0) return fail(errno);
+    }
+    if (change.has(SetAttr::size_field)) TRY_STATUS(set_size(fd, type, handle_fd, change));
+    TRY(const timespec accessed,
+        stamp(change.has(SetAttr::accessed_field), change.has(SetAttr::accessed_now), change.accessed));
+    TRY(const timespec modified,
+        stamp(change.has(SetAttr::modified_field), change.has(SetAttr::modified_now), change.modified));
+    if (accessed.tv_nsec == UTIME_OMIT && modified.tv_nsec == UTIME_OMIT) return {};
+    const timespec times[2] = {accessed, modified};
+    if (::utimensat(fd, "", times, AT_EMPTY_PATH) != 0) return fail(errno);
+    return {};
+}
+
+Status Passthrough::set_size(int fd, std::uint32_t type, std::optional<int> handle_fd,
+                             const SetAttr& change) const {
+    if (change.size > static_cast<std::uint64_t>(INT64_MAX)) return fail(EFBIG);
+    if (type == S_IFDIR) return fail(EISDIR);
+    if (type != S_IFREG) return fail(EINVAL);
+    const auto size = static_cast<off_t>(change.size);
+    const bool kill = change.has(SetAttr::kill_suid_sgid);
+    if (handle_fd) {
+        const auto cut = [&] { return ::ftruncate(*handle_fd, size); };
+        if (credentials_.without_fsetid(kill, cut) == 0) return {};
+        // A handle opened for reading only (O_RDONLY | O_TRUNC) cannot; its node can.
+        if (errno != EINVAL && errno != EBADF) return fail(errno);
+    }
+    TRY(const Fd file, proc_.open(fd, O_WRONLY));
+    const auto cut = [&] { return ::ftruncate(file.get(), size); };
+    if (credentials_.without_fsetid(kill, cut) != 0) return fail(errno);
+    return {};
+}
+
+// Clients check permissions themselves (default_permissions); whoever asks all the same gets the mode bits'
+// word.
+FileSystem::Async<void> Passthrough::access(const Caller& caller, NodeId id, std::uint32_t mask) {
+    TRY(Node* const node, nodes_->find(id));
+    auto call = [fd = node->fd, caller, mask, read_only = options_.read_only]() -> Status {
+        TRY(const Attr attr, attr_of(fd));
+        if ((mask & W_OK) != 0 && read_only) return fail(EROFS);
+        std::uint32_t granted = attr.mode & 7;
+        if (caller.uid == attr.uid)
+            granted = (attr.mode >> 6) & 7;
+        else if (caller.gid == attr.gid)
+            granted = (attr.mode >> 3) & 7;
+        if (caller.uid == 0)
+            granted = R_OK | W_OK | (S_ISDIR(attr.mode) || (attr.mode & 0111) != 0 ? X_OK : 0);
+        if ((mask & 7 & ~granted) != 0) return fail(EACCES);
+        return {};
+    };
+    return run(OpClass::attr, *node, call);
+}
+
+} // namespace viaduct::passthrough

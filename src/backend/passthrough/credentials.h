@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making one system call on behalf of a client's user.
+//
+// The switch is the calling thread's (raw system calls; libc's change every thread) and encloses exactly one
+// plain system call: never an await, never something that a ring carries out later.
+#pragma once
+
+#include "fs/types.h"
+
+#include <cerrno>
+#include <cstdint>
+
+namespace viaduct::passthrough {
+
+class Credentials {
+public:
+    // The process's; after it has given up what it gives up.
+    Credentials();
+
+    // Calls `function` with the caller's file-system ids and umask; new objects then belong to the caller.
+    // Access is not checked again, the client's kernel has done so: capabilities stay, but for CAP_FSETID, so
+    // that set-group-id bits are dropped as they would be for that user.
+    // `function` makes one system call and returns what it returned; the result is that or -errno.
+    // -EOVERFLOW: these ids do not exist in our user namespace.
+    template <class Function>
+    int as(const fs::Caller& caller, std::uint32_t umask, Function&& function) const noexcept {
+        if (umask == 0 && (!can_switch_ || (caller.uid == uid_ && caller.gid == gid_)))
+            return result(function());
+        const Switched switched{*this, caller, umask};
+        if (!switched.complete) return -EOVERFLOW;
+        return result(function());
+    }
+
+    // Calls `function` without CAP_FSETID: a write then drops set-id bits, whoever we are.
+    template <class Function> auto without_fsetid(bool wanted, Function&& function) const noexcept {
+        if (!wanted) return function();
+        const Dropped dropped;
+        return function();
+    }
+
+private:
+    // errno is read here, before the switch back overwrites it.
+    static int result(int value) noexcept { return value < 0 ? -errno : value; }
+
+    struct Switched {
+        Switched(const Credentials& own, const fs::Caller& caller, std::uint32_t umask) noexcept;
+        ~Switched();
+        const Credentials& own;
+        bool group = false;
+        bool user = false;
+        bool masked = false;
+        bool complete = true;
+        std::uint32_t umask_before = 0;
+    };
+    // Keeps errno.
+    struct Dropped {
+        Dropped() noexcept;
+        ~Dropped();
+    };
+
+    bool can_switch_;
+    std::uint32_t uid_;
+    std::uint32_t gid_;
+};
+
+} // namespace viaduct::passthrough

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/passthrough/mounts.h"
+
+#include "base/log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+namespace viaduct::passthrough {
+namespace {
+
+constexpr std::array<std::string_view, 23> kRemoteTypes{
+    "9p",       "afs",       "autofs", "beegfs", "ceph",   "cifs",   "coda",    "davfs",
+    "gfs2",     "glusterfs", "gpfs",   "lustre", "ncpfs",  "nfs",    "nfs4",    "ocfs2",
+    "orangefs", "prl_fs",    "pvfs2",  "smb3",   "vboxsf", "vmhgfs", "virtiofs"};
+
+// For mounts that mountinfo does not show (detached ones): f_type of statfs(2), from <linux/magic.h> and the
+// file systems' own sources.
+constexpr std::array<std::uint32_t, 16> kRemoteMagics{
+    0x65735546 /* FUSE */, 0x6969 /* NFS */,        0x517b /* SMB */,          0xff534d42 /* CIFS */,
+    0xfe534d42 /* SMB2 */, 0x00c36400 /* Ceph */,   0x01021997 /* 9P */,       0x5346414f /* AFS */,
+    0x6b414653 /* kAFS */, 0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,     0x7461636f /* OCFS2 */,
+    0x01161970 /* GFS2 */, 0x73757245 /* Coda */,   0x20030528 /* OrangeFS */, 0x6a656a63 /* virtiofs */};
+
+// The type of the mount with that (not unique) id, from mountinfo; nullopt when it is not shown.
+std::optional<std::string> type_from_mountinfo(std::uint64_t id) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> file{std::fopen("/proc/self/mountinfo", "re"), &std::fclose};
+    if (!file) return std::nullopt;
+    char* line = nullptr;
+    std::size_t room = 0;
+    std::optional<std::string> type;
+    while (!type && ::getline(&line, &room, file.get()) > 0) {
+        // "36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/sda1 rw"
+        if (std::strtoull(line, nullptr, 10) != id) continue;
+        const std::string_view text{line};
+        const auto separator = text.find(" - ");
+        if (separator == text.npos) continue;
+        const auto begin = separator + 3;
+        type = text.substr(begin, text.find(' ', begin) - begin);
+    }
+    std::free(line);
+    return type;
+}
+
+// Waits for the server of a network mount.
+bool is_remote(int fd) {
+    struct statx st{};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0)
+        if (const auto type = type_from_mountinfo(st.stx_mnt_id)) return is_remote_type(*type);
+    struct statfs fs{};
+    if (::fstatfs(fd, &fs) != 0) return true;
+    return std::ranges::find(kRemoteMagics, static_cast<std::uint32_t>(fs.f_type)) != kRemoteMagics.end();
+}
+
+} // namespace
+
+bool is_remote_type(std::string_view type) noexcept {
+    return type.starts_with("fuse") || std::ranges::find(kRemoteTypes, type) != kRemoteTypes.end();
+}
+
+std::uint64_t monotonic_ns() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id) {
+    const auto find = [this, mount_id](std::uint16_t count) -> std::uint16_t {
+        for (std::uint16_t number = 1; number < count; ++number)
+            if (mounts_[number].id == mount_id) return number;
+        return kOverflow;
+    };
+    // Acquire: pairs with the release below.
+    if (const auto known = find(count_.load(std::memory_order_acquire))) return known;
+    const bool remote = is_remote(fd);
+
+    const sync::Lock lock{mutex_};
+    const std::uint16_t count = count_.load(std::memory_order_relaxed);
+    if (const auto known = find(count)) return known;
+    if (count == kMountsMax) {
+        // TODO(perf): sweep the node table for mounts that nothing lies on any more, and use their places.
+        log::warn("over {} mounts seen below one share; new ones are served by helpers only", kMountsMax);
+        return kOverflow;
+    }
+    mounts_[count].id = mount_id;
+    mounts_[count].remote = remote;
+    count_.store(static_cast<std::uint16_t>(count + 1), std::memory_order_release);
+    return count;
+}
+
+bool MountTable::away_is_over(Mount& mount, OpClass op, std::uint64_t away_until_ns) noexcept {
+    if (monotonic_ns() < away_until_ns) return false;
+    of(mount, op).away_until_ns.store(0, std::memory_order_relaxed);
+    return true;
+}
+
+void MountTable::was_slow(std::uint16_t number, OpClass op) noexcept {
+    Mount::Class& state = of(mounts_[number], op);
+    state.fast_calls.store(0, std::memory_order_relaxed);
+    state.away_until_ns.store(monotonic_ns() + kAwayNs, std::memory_order_relaxed);
+}
+
+void MountTable::ran_away(std::uint16_t number, OpClass op, std::uint64_t took_ns) noexcept {
+    Mount& mount = mounts_[number];
+    if (mount.remote) return;
+    Mount::Class& state = of(mount, op);
+    if (took_ns > kSlowNs) {
+        was_slow(number, op);
+    } else if (took_ns > kFastNs) {
+        state.fast_calls.store(0, std::memory_order_relaxed);
+    } else if (state.fast_calls.fetch_add(1, std::memory_order_relaxed) + 1 >= kFastCallsToReturn) {
+        state.fast_calls.store(0, std::memory_order_relaxed);
+        state.away_until_ns.store(0, std::memory_order_relaxed);
+    }
+}
+
+} // namespace viaduct::passthrough

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening and releasing.
+#include "backend/passthrough/dispatch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace viaduct::passthrough {
+
+// Decided on what the O_PATH descriptor stands for, before anything is opened: pipes, sockets and devices
+// belong to the client's kernel, and opening the host's could block or act.
+Status openable(std::uint32_t mode) noexcept {
+    switch (mode & S_IFMT) {
+    case S_IFREG:
+        return {};
+    case S_IFDIR:
+        return fail(EISDIR);
+    case S_IFLNK:
+        return fail(ELOOP);
+    default:
+        return fail(ENXIO);
+    }
+}
+
+// What of the client's flags counts on the host.  O_APPEND does not: pages written back by the client's
+// kernel come through any handle and have their place.
+Result<int> Passthrough::host_flags(std::uint32_t flags) const noexcept {
+    constexpr int kKept = O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | O_DIRECT;
+    int host = static_cast<int>(flags) & kKept;
+    if ((host & O_ACCMODE) == O_ACCMODE) return fail(EINVAL);
+    if (!options_.allow_direct_io) host &= ~O_DIRECT;
+    if (options_.read_only && ((host & O_ACCMODE) != O_RDONLY || (host & O_TRUNC) != 0)) return fail(EROFS);
+    return host;
+}
+
+// `may_wait` false: EAGAIN where another process holds a lease that has to be broken first.
+Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, bool kill_suid_sgid,
+                                                       bool may_wait) const {
+    const bool kill = kill_suid_sgid && (flags & O_TRUNC) != 0;
+    const int waiting = may_wait ? 0 : O_NONBLOCK;
+    const auto attempt = [&] { return proc_.open(fd, flags | waiting); };
+    auto opened = credentials_.without_fsetid(kill, attempt);
+    if (!opened && opened.error() == Errno{EPERM} && (flags & O_NOATIME) != 0) {
+        flags &= ~O_NOATIME; // the file is not ours; the client's kernel has allowed it to its owner
+        opened = credentials_.without_fsetid(kill, attempt);
+    }
+    if (!opened && opened.error() == Errno{EINVAL} && (flags & O_DIRECT) != 0) {
+        flags &= ~O_DIRECT; // this file system has none
+        opened = credentials_.without_fsetid(kill, attempt);
+    }
+    if (!opened) return fail(opened.error());
+    // A ring gives up at once on a descriptor with O_NONBLOCK.
+    if (!may_wait) ::fcntl(opened->get(), F_SETFL, flags & (O_DIRECT | O_NOATIME));
+    return OpenedFile{.fd = std::move(*opened), .direct = (flags & O_DIRECT) != 0};
+}
+
+HandleTable::Facts Passthrough::handle_facts(const Node& node, std::uint16_t flags) const noexcept {
+    return {.mount_id = node.mount_id,
+            .node = nodes_->index_of(node),
+            .device = node.device,
+            .mount = node.mount,
+            .flags = flags};
+}
+
+Result<Opened> Passthrough::handle_for(OpenedFile file, const Node& node, std::uint32_t flags) {
+    const auto handle_flags = static_cast<std::uint16_t>((file.direct ? Handle::direct : 0) |
+                                                         ((flags & O_APPEND) != 0 ? Handle::append : 0));
+    Opened opened;
+    TRY(opened.handle, handles_->insert(std::move(file.fd), handle_facts(node, handle_flags)));
+    switch (options_.cache) {
+    case CachePolicy::never:
+    case CachePolicy::metadata:
+        opened.direct_io = true;
+        opened.parallel_direct_writes = true; // the host's file system orders writes itself
+        break;
+    case CachePolicy::automatic:
+        break;
+    case CachePolicy::always:
+        opened.keep_cache = true;
+        break;
+    }
+    return opened;
+}
+
+FileSystem::Async<Opened> Passthrough::open(const Caller&, NodeId id, std::uint32_t flags,
+                                            bool kill_suid_sgid) {
+    TRY(Node* const node, nodes_->find(id));
+    TRY_STATUS(openable(node->type));
+    TRY(const int host, host_flags(flags));
+    if (inline_here(OpClass::open, node->mount)) {
+        auto file = open_file(node->fd, host, kill_suid_sgid, false);
+        ended_inline(OpClass::open, node->mount);
+        if (file) return handle_for(std::move(*file), *node, flags);
+        if (file.error() != Errno{EAGAIN}) return fail(file.error());
+    }
+    return open_away(nodes_->pin(*node), flags, kill_suid_sgid);
+}
+
+rt::Task<Result<Opened>> Passthrough::open_away(NodePin node, std::uint32_t flags, bool kill_suid_sgid) {
+    CO_TRY(const int host, host_flags(flags));
+    auto call = [this, fd = node->fd, host, kill_suid_sgid] {
+        return open_file(fd, host, kill_suid_sgid, true);
+    };
+    auto task = away<OpenedFile>(OpClass::open, node->mount, Pins{}, call);
+    auto file = co_await std::move(task);
+    if (!file) co_return fail(file.error());
+    co_return handle_for(std::move(*file), *node, flags);
+}
+
+// The client gets the node and the handle, or neither.
+Result<Created> Passthrough::created(const Dir& dir, Made made, std::uint32_t flags) {
+    Result<Created> result;
+    TRY(result->entry, enter(dir, std::move(made.found)));
+    const auto node = nodes_->find(result->entry.node);
+    ASSERT(node.has_value()); // we have just been given a count on it
+    auto opened = handle_for(std::move(made.file), **node, flags);
+    if (!opened) {
+        nodes_->forget(result->entry.node, 1);
+        return fail(opened.error());
+    }
+    result->opened = *opened;
+    return result;
+}
+
+Result<Opened> Passthrough::dir_handle_for(Fd fd, const Node& node) {
+    Opened opened;
+    TRY(opened.handle, handles_->insert(std::move(fd), handle_facts(node, Handle::directory)));
+    opened.cache_dir = options_.cache == CachePolicy::metadata || options_.cache == CachePolicy::always;
+    opened.keep_cache = opened.cache_dir;
+    return opened;
+}
+
+namespace {
+
+Result<Fd> open_dir(int fd) {
+    const int opened = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) return fail(errno == EMFILE ? ENFILE : errno);
+    return Fd{opened};
+}
+
+} // namespace
+
+FileSystem::Async<Opened> Passthrough::opendir(const Caller&, NodeId id) {
+    TRY(Node* const node, nodes_->find(id));
+    if (node->type != S_IFDIR) return fail(ENOTDIR);
+    if (!inline_here(OpClass::open, node->mount)) return opendir_away(nodes_->pin(*node));
+    auto fd = open_dir(node->fd);
+    ended_inline(OpClass::open, node->mount);
+    if (!fd) return fail(fd.error());
+    return dir_handle_for(std::move(*fd), *node);
+}
+
+rt::Task<Result<Opened>> Passthrough::opendir_away(NodePin node) {
+    auto call = [fd = node->fd] { return open_dir(fd); };
+    auto task = away<Fd>(OpClass::open, node->mount, Pins{}, call);
+    auto fd = co_await std::move(task);
+    if (!fd) co_return fail(fd.error());
+    co_return dir_handle_for(std::move(*fd), *node);
+}
+
+FileSystem::Async<void> Passthrough::release(HandleId handle) {
+    return handles_->remove(handle);
+}
+
+FileSystem::Async<void> Passthrough::releasedir(HandleId handle) {
+    return handles_->remove(handle);
+}
+
+} // namespace viaduct::passthrough

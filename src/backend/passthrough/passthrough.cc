@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/passthrough/passthrough.h"
+
+#include "backend/passthrough/dispatch.h"
+#include "base/log.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+namespace viaduct::passthrough {
+namespace {
+
+// Descriptors that are no nodes and no handles: rings, sockets, logs, and those open for the length of a
+// call.
+constexpr std::uint64_t kOtherDescriptors = 256;
+constexpr std::uint64_t kNodesDefaultMax = 1U << 20;
+constexpr std::uint64_t kHandlesDefaultMax = 1U << 18;
+
+struct Budget {
+    std::uint32_t nodes;
+    std::uint32_t handles;
+};
+
+Outcome<Budget> descriptors(const Options& options) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const std::uint64_t all = std::min<std::uint64_t>(limit.rlim_cur, 1U << 30);
+    if (all < kOtherDescriptors + 64)
+        return failure("RLIMIT_NOFILE is " + std::to_string(all) +
+                       ", which leaves no room for files; raise it to "
+                       "some thousands (ulimit -n, LimitNOFILE=)");
+    const std::uint64_t room = all - kOtherDescriptors;
+    const std::uint64_t handles =
+        options.handles_max != 0 ? options.handles_max : std::min(room / 4, kHandlesDefaultMax);
+    const std::uint64_t left = room > handles + 16 ? room - handles : 16;
+    const std::uint64_t nodes = options.nodes_max != 0 ? options.nodes_max : std::min(left, kNodesDefaultMax);
+    if (nodes + handles > room)
+        log::warn("{}: room for {} nodes and {} open files was asked for, but RLIMIT_NOFILE is {}",
+                  options.share_option, nodes, handles, all);
+    return Budget{static_cast<std::uint32_t>(nodes), static_cast<std::uint32_t>(handles)};
+}
+
+Outcome<Fd> open_share(const Options& options) {
+    const auto what = options.share_option + " " + options.share;
+    Fd fd{::open(options.share.c_str(), O_PATH | O_CLOEXEC)};
+    if (!fd)
+        return usage_failure(failure(what, Errno{errno}, "; give a directory that exists").error().message);
+    struct statx st{};
+    if (::statx(fd.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) != 0)
+        return failure(what, Errno{errno});
+    if (!S_ISDIR(st.stx_mode)) return usage_failure(what + ": is not a directory; give a directory");
+    // Asked here, so that a kernel or a seccomp profile without it is an error with a reason.
+    open_how how{.flags = O_PATH | O_CLOEXEC, .mode = 0, .resolve = RESOLVE_NO_XDEV};
+    const long probe = ::syscall(SYS_openat2, fd.get(), ".", &how, sizeof how);
+    if (probe < 0)
+        return failure("openat2", Errno{errno}, "; is a seccomp profile active, or Linux before 5.6?");
+    ::close(static_cast<int>(probe));
+    return fd;
+}
+
+Validity validity_of(CachePolicy policy) {
+    using namespace std::chrono_literals;
+    switch (policy) {
+    case CachePolicy::never:
+        return 0s;
+    case CachePolicy::automatic:
+        return 1s;
+    case CachePolicy::metadata:
+    case CachePolicy::always:
+        return 24h;
+    }
+    return 0s;
+}
+
+} // namespace
+
+Outcome<std::unique_ptr<Passthrough>> Passthrough::make(Options options) {
+    TRY(const Budget budget, descriptors(options));
+    TRY(Fd share, open_share(options));
+    auto proc = ProcFd::make();
+    if (!proc)
+        return failure("/proc/self/fd", proc.error(), "; is /proc mounted?  Files are opened through it");
+
+    auto core = std::make_shared<Core>(options.helpers_max);
+    auto nodes = NodeTable::make({.nodes_max = budget.nodes}, core);
+    if (!nodes) return failure("no memory for the node table", nodes.error());
+    auto handles = HandleTable::make(budget.handles, core);
+    if (!handles) return failure("no memory for the handle table", handles.error());
+
+    Found root{.fd = std::move(share), .attr = {}};
+    if (const auto status = stat_found(root); !status)
+        return failure(options.share_option + " " + options.share, status.error());
+    root.mount = core->mounts.resolve(root.fd.get(), root.mount_id);
+
+    std::unique_ptr<Passthrough> made{new Passthrough{std::move(options), std::move(*proc), std::move(core),
+                                                      std::move(*nodes), std::move(*handles)}};
+    const auto facts = facts_of(root);
+    made->root_device_ = facts.identity.device;
+    made->nodes_->set_root(std::move(root.fd), facts);
+    return made;
+}
+
+Passthrough::Passthrough(Options options, ProcFd proc, std::shared_ptr<Core> core,
+                         std::unique_ptr<NodeTable> nodes, std::unique_ptr<HandleTable> handles)
+    : options_(std::move(options)), proc_(std::move(proc)), core_(std::move(core)), nodes_(std::move(nodes)),
+      handles_(std::move(handles)), valid_(validity_of(options_.cache)),
+      states_(options_.ring_operations_max) {}
+
+Passthrough::~Passthrough() = default;
+
+void Passthrough::forget(NodeId node, std::uint64_t count) {
+    nodes_->forget(node, count);
+}
+
+void Passthrough::end_session() {
+    handles_->clear();
+    nodes_->clear();
+}
+
+// The last close of a file may wait for the server it lies on.
+void Passthrough::Core::close(int fd, std::uint16_t mount) {
+    rt::Worker* const worker = rt::Worker::current();
+    if (worker == nullptr || mounts.may_run_inline(mount, OpClass::close)) {
+        ::close(fd);
+        return;
+    }
+    struct Close final : rt::Helpers::Job {
+        std::shared_ptr<Core> core; // one of its owners until the close is done
+        int fd;
+        Close(std::shared_ptr<Core> c, int f) : core(std::move(c)), fd(f) {}
+        void execute() override { ::close(fd); }
+        void deliver() override { delete this; }
+    };
+    auto* const job = new Close{shared_from_this(), fd};
+    job->origin = worker;
+    helpers.start(*job);
+}
+
+void Passthrough::look_for_sleep(OpClass op, std::uint16_t mount, std::uint64_t took_ticks) noexcept {
+    rt::Worker* const worker = rt::Worker::current();
+    if (worker == nullptr || worker->take_switches() == 0) return;
+    const auto ns = static_cast<double>(monotonic_ns() - began_ns_);
+    const auto all_ticks = static_cast<double>(ticks() - began_ticks_);
+    if (static_cast<double>(took_ticks) * ns / all_ticks > static_cast<double>(kSlowNs))
+        core_->mounts.was_slow(mount, op);
+}
+
+} // namespace viaduct::passthrough

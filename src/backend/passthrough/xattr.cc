@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extended attributes, through /proc/self/fd/N: that path leads to the object itself, a symbolic link
+// included, and nothing is opened.
+#include "backend/passthrough/dispatch.h"
+
+#include <string_view>
+#include <sys/xattr.h>
+#include <vector>
+
+namespace viaduct::passthrough {
+namespace {
+
+constexpr std::size_t kListBytesMax = 65536; // XATTR_LIST_MAX
+
+// An ACL that is stored but not enforced by the client's kernel would be worse than none.
+bool is_acl(std::string_view name) {
+    return name == "system.posix_acl_access" || name == "system.posix_acl_default";
+}
+
+Status usable(const Options& options, const std::string& name, bool changes) {
+    if (!options.xattr || is_acl(name)) return fail(EOPNOTSUPP);
+    if (changes && options.read_only) return fail(EROFS);
+    if (name.empty() || name.find('\0') != name.npos) return fail(EINVAL);
+    return {};
+}
+
+} // namespace
+
+FileSystem::Async<void> Passthrough::setxattr(const Caller&, NodeId id, std::string name,
+                                              std::span<const std::byte> value, std::uint32_t flags) {
+    TRY_STATUS(usable(options_, name, true));
+    TRY(Node* const node, nodes_->find(id));
+    auto call = [fd = node->fd, name = std::move(name), value, flags]() -> Status {
+        if (::setxattr(ProcFd::path(fd).bytes, name.c_str(), value.data(), value.size(),
+                       static_cast<int>(flags)) != 0)
+            return fail(errno);
+        return {};
+    };
+    return run(OpClass::xattr, *node, std::move(call));
+}
+
+FileSystem::Async<std::size_t> Passthrough::getxattr(const Caller&, NodeId id, std::string name,
+                                                     std::span<std::byte> into) {
+    TRY_STATUS(usable(options_, name, false));
+    TRY(Node* const node, nodes_->find(id));
+    auto call = [fd = node->fd, name = std::move(name), into]() -> Result<std::size_t> {
+        const auto bytes = ::getxattr(ProcFd::path(fd).bytes, name.c_str(), into.data(), into.size());
+        if (bytes < 0) return fail(errno);
+        return static_cast<std::size_t>(bytes);
+    };
+    return run(OpClass::xattr, *node, std::move(call));
+}
+
+FileSystem::Async<std::size_t> Passthrough::listxattr(const Caller&, NodeId id, std::span<std::byte> into) {
+    if (!options_.xattr) return fail(EOPNOTSUPP);
+    TRY(Node* const node, nodes_->find(id));
+    auto call = [fd = node->fd, into]() -> Result<std::size_t> {
+        std::vector<char> all(kListBytesMax);
+        const auto bytes = ::listxattr(ProcFd::path(fd).bytes, all.data(), all.size());
+        if (bytes < 0) return fail(errno);
+        std::string_view rest{all.data(), static_cast<std::size_t>(bytes)};
+        std::size_t listed = 0;
+        while (!rest.empty()) {
+            const auto name = rest.substr(0, rest.find('\0'));
+            rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+            if (is_acl(name)) continue;
+            const std::size_t end = listed + name.size() + 1;
+            if (!into.empty() && end > into.size()) return fail(ERANGE);
+            if (!into.empty()) std::memcpy(into.data() + listed, name.data(), name.size() + 1);
+            listed = end;
+        }
+        return listed;
+    };
+    return run(OpClass::xattr, *node, call);
+}
+
+FileSystem::Async<void> Passthrough::removexattr(const Caller&, NodeId id, std::string name) {
+    TRY_STATUS(usable(options_, name, true));
+    TRY(Node* const node, nodes_->find(id));
+    auto call = [fd = node->fd, name = std::move(name)]() -> Status {
+        if (::removexattr(ProcFd::path(fd).bytes, name.c_str()) != 0) return fail(errno);
+        return {};
+    };
+    return run(OpClass::xattr, *node, std::move(call));
+}
+
+} // namespace viaduct::passthrough
