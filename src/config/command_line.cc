@@ -115,7 +115,7 @@ void CommandLine::number(const std::string& names, std::uint64_t& target, std::u
 void CommandLine::choice(const std::string& names, std::string& target, std::vector<std::string> choices,
                          const std::string& help) {
     std::string placeholder;
-    for (const auto& one : choices) placeholder += (placeholder.empty() ? "" : "|") + one;
+    for (const auto& one : choices) placeholder.append(placeholder.empty() ? "" : "|").append(one);
     const std::string* const word =
         state_->word(names, placeholder, help + (target.empty() ? "" : " [" + target + "]"));
     state_->checks.emplace_back(

@@ -81,7 +81,7 @@ public:
             }
             T await_resume() { return handle.promise().take(); }
         };
-        ASSERT(handle_ != nullptr);
+        ASSERT(static_cast<bool>(handle_)); // libstdc++ 12 mixes == of handles up with that of expected
         return Awaiter{handle_};
     }
 

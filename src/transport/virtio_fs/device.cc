@@ -35,9 +35,10 @@ std::span<const std::byte> Device::config() const {
 Status Device::declare_dead(const char* why) {
     // Late copies by the kernel or by helpers now land in anonymous memory of ours.
     table_->detach();
-    if (!dead_)
-        log::error("device is dead: {}; its memory has been taken away from the requests that remain", why);
+    if (dead_) return fail(ETIMEDOUT);
     dead_ = true;
+    log::error("device is dead: {}; its memory has been taken away from the requests that remain", why);
+    options_.died();
     return fail(ETIMEDOUT);
 }
 

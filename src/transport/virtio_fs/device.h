@@ -36,6 +36,7 @@ struct DeviceOptions {
     std::uint16_t request_queues_max = 64;
     bool packed = true; // offer VIRTIO_F_RING_PACKED
     std::chrono::milliseconds drain_timeout{10'000};
+    std::function<void()> died = [] {}; // told once, when the device is declared dead; control thread
 };
 
 class Device final : public vhost::DeviceOperations {

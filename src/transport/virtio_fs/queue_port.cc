@@ -35,7 +35,7 @@ Status QueuePort::start(vhost::QueueSetup setup, std::shared_ptr<const vhost::Me
     auto queue = virtio::DeviceQueue::make(table->view(), setup.layout);
     if (!queue) return fail(queue.error());
     if (setup.kick) TRY_STATUS(worker_.ring().watch(setup.kick.get(), *this));
-    queue_.emplace(std::move(*queue));
+    queue_.emplace(*queue);
     uses_.push_back(std::make_unique<MemoryUse>(std::move(table)));
     kick_ = std::move(setup.kick);
     call_ = std::move(setup.call);

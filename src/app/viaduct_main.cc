@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// viaduct: the commands.
+#include "config/guest_options.h"
+#include "config/serve_options.h"
+#include "engine/guest.h"
+#include "engine/serve.h"
+
+#include <cstdio>
+#include <string_view>
+
+namespace {
+
+using namespace viaduct;
+
+constexpr const char* kHelp = R"(Usage: viaduct COMMAND [OPTION...]
+
+Commands:
+  serve   serve a directory to guests as a vhost-user virtio-fs device with many queues
+  guest   boot a throw-away virtual machine with a directory mounted and run a command in it
+
+viaduct COMMAND --help tells the options of a command; viaduct(1) tells more.
+)";
+
+int report(const Failure& failure) {
+    std::fprintf(stderr, "viaduct: %s\n", failure.message.c_str());
+    return failure.exit_status;
+}
+
+int print(const char* text) {
+    return std::fputs(text, stdout) < 0 ? 1 : 0;
+}
+int print_version() {
+    return print("viaduct " VIADUCT_VERSION "\n");
+}
+
+int serve(int argc, char** argv) {
+    const auto command = config::parse_serve(argc, argv);
+    if (!command) return report(command.error());
+    if (command->request == config::Request::help) return print(command->help.c_str());
+    if (command->request == config::Request::version) return print_version();
+    const auto ended = engine::serve(command->options, 0);
+    return ended ? *ended : report(ended.error());
+}
+
+int guest(int argc, char** argv) {
+    const auto command = config::parse_guest(argc, argv);
+    if (!command) return report(command.error());
+    if (command->request == config::Request::help) return print(command->help.c_str());
+    if (command->request == config::Request::version) return print_version();
+    const auto status = engine::run_guest(*command);
+    return status ? *status : report(status.error());
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        std::fputs(kHelp, stderr);
+        return 2;
+    }
+    const std::string_view command = argv[1];
+    if (command == "serve") return serve(argc - 1, argv + 1);
+    if (command == "guest") return guest(argc - 1, argv + 1);
+    if (command == "--help" || command == "-h" || command == "help") return print(kHelp);
+    if (command == "--version" || command == "-V") return print_version();
+    std::fprintf(stderr, "viaduct: there is no command \"%s\"; there are serve and guest (viaduct --help)\n",
+                 argv[1]);
+    return 2;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/share.h"
+
+#include "backend/passthrough/passthrough.h"
+
+namespace viaduct::engine {
+namespace {
+
+passthrough::CachePolicy cache_policy(const std::string& option) {
+    if (option == "never") return passthrough::CachePolicy::never;
+    if (option == "metadata") return passthrough::CachePolicy::metadata;
+    if (option == "always") return passthrough::CachePolicy::always;
+    return passthrough::CachePolicy::automatic;
+}
+
+passthrough::InlineMode inline_mode(const std::string& option) {
+    if (option == "always") return passthrough::InlineMode::always;
+    if (option == "never") return passthrough::InlineMode::never;
+    return passthrough::InlineMode::automatic;
+}
+
+} // namespace
+
+Outcome<FileSystems> open_share(const config::ServeOptions& options) {
+    FileSystems layers;
+    TRY(auto back_end, passthrough::Passthrough::make({.share = options.share,
+                                                       .cache = cache_policy(options.cache),
+                                                       .inline_mode = inline_mode(options.inline_calls),
+                                                       .xattr = options.xattr,
+                                                       .read_only = options.readonly,
+                                                       .allow_direct_io = options.allow_direct_io,
+                                                       .fold_inodes = !options.announce_submounts}));
+    layers.push_back(std::move(back_end));
+    return layers;
+}
+
+} // namespace viaduct::engine
