@@ -69,7 +69,8 @@ if [ -n "$root_disk" ]; then
     for folder in proc sys dev; do mount -o rbind /$folder /disk/$folder; done
     mount -t tmpfs tmpfs /disk/tmp
     mount -t tmpfs tmpfs /disk/run
-    mount -o bind /mnt /disk/mnt
+    # Moved, so that the command can unmount it for good.
+    mount -o move /mnt /disk/mnt
     # The command's shell is ours: the disk need not have one.
     cp /bin/busybox /viaduct/command /disk/run/
     run="chroot /disk /run/busybox sh /run/command"
@@ -80,8 +81,9 @@ status=$?
 kill -9 -1
 cd /
 sync
-[ -z "$root_disk" ] || umount /disk/mnt || umount -l /disk/mnt
-if grep -q ' /mnt virtiofs ' /proc/mounts; then umount /mnt || umount -l /mnt; fi
+for folder in $(sed -n 's/^[^ ]* \([^ ]*\) virtiofs .*/\1/p' /proc/mounts); do
+    umount $folder || umount -l $folder
+done
 printf %s "$trailer" >&5
 printf %s "$trailer" >&6
 echo "exit $status" >&7
