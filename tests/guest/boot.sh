@@ -26,7 +26,7 @@ for cpu in 0 1 2 3; do
         mkfifo cpu$cpu/fifo
         chmod 640 cpu$cpu/deep/file.1
         chown 1000:100 cpu$cpu/deep/file.4097
-        touch -d 2001-02-03T04:05:06Z cpu$cpu/deep/file.0
+        touch -d 200102030405.06 cpu$cpu/deep/file.0
         mv cpu$cpu/deep/file.100000 cpu$cpu/moved
         rm cpu$cpu/deep/file.1300000
         rmdir cpu$cpu/deep/er/still
