@@ -9,5 +9,7 @@ install(FILES ${CMAKE_SOURCE_DIR}/completions/viaduct.bash DESTINATION ${bash_co
 install(FILES ${CMAKE_SOURCE_DIR}/completions/viaduct.bash DESTINATION ${bash_completions} RENAME viaductd)
 install(FILES ${CMAKE_SOURCE_DIR}/completions/_viaduct DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
-configure_file(${CMAKE_SOURCE_DIR}/data/10-viaductd.json.in ${CMAKE_BINARY_DIR}/10-viaductd.json @ONLY)
+# Made while installing: `cmake --install --prefix` may name another place than the build did.
+install(CODE "set(viaductd \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/viaductd\")
+configure_file(\"${CMAKE_SOURCE_DIR}/data/10-viaductd.json.in\" \"${CMAKE_BINARY_DIR}/10-viaductd.json\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/10-viaductd.json DESTINATION ${CMAKE_INSTALL_DATADIR}/qemu/vhost-user)
