@@ -2,8 +2,10 @@
 //
 // viaduct: the commands.
 #include "config/guest_options.h"
+#include "config/map_options.h"
 #include "config/serve_options.h"
 #include "engine/guest.h"
+#include "engine/map.h"
 #include "engine/serve.h"
 
 #include <cstdio>
@@ -18,6 +20,7 @@ constexpr const char* kHelp = R"(Usage: viaduct COMMAND [OPTION...]
 Commands:
   serve   serve a directory to guests as a vhost-user virtio-fs device with many queues
   guest   boot a throw-away virtual machine with a directory mounted and run a command in it
+  map     show which request queue each CPU of this or another machine would use
 
 viaduct COMMAND --help tells the options of a command; viaduct(1) tells more.
 )";
@@ -52,6 +55,15 @@ int guest(int argc, char** argv) {
     return status ? *status : report(status.error());
 }
 
+int map(int argc, char** argv) {
+    const auto command = config::parse_map(argc, argv);
+    if (!command) return report(command.error());
+    if (command->request == config::Request::help) return print(command->help.c_str());
+    if (command->request == config::Request::version) return print_version();
+    const auto text = engine::map_text(*command);
+    return text ? print(text->c_str()) : report(text.error());
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -62,9 +74,11 @@ int main(int argc, char** argv) {
     const std::string_view command = argv[1];
     if (command == "serve") return serve(argc - 1, argv + 1);
     if (command == "guest") return guest(argc - 1, argv + 1);
+    if (command == "map") return map(argc - 1, argv + 1);
     if (command == "--help" || command == "-h" || command == "help") return print(kHelp);
     if (command == "--version" || command == "-V") return print_version();
-    std::fprintf(stderr, "viaduct: there is no command \"%s\"; there are serve and guest (viaduct --help)\n",
+    std::fprintf(stderr,
+                 "viaduct: there is no command \"%s\"; there are serve, guest and map (viaduct --help)\n",
                  argv[1]);
     return 2;
 }

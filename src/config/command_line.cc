@@ -6,7 +6,9 @@
 #include <charconv>
 #include <functional>
 #include <list>
-#include <optional>
+#include <map>
+#include <set>
+#include <string_view>
 
 namespace viaduct::config {
 namespace {
@@ -49,6 +51,8 @@ struct CommandLine::State {
     std::list<bool> flags;
     std::vector<std::function<Outcome<void>()>> checks;
     std::vector<std::string> names;
+    std::set<std::string> plain_flags;
+    std::map<std::string, std::string> takers; // option to placeholder
     bool help = false;
     bool version = false;
 
@@ -58,6 +62,7 @@ struct CommandLine::State {
             ->type_name(value)
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         names.push_back(long_name(option));
+        takers.emplace(long_name(option), value);
         return &words.back();
     }
     // CLI11 counts what was given, so an empty value is seen as well.
@@ -129,12 +134,14 @@ void CommandLine::choice(const std::string& names, std::string& target, std::vec
 }
 
 void CommandLine::flag(const std::string& names, bool& target, const std::string& help) {
+    state_->plain_flags.insert(long_name(names));
     state_->app.add_flag(names, target, help)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     state_->names.push_back(long_name(names));
 }
 
 void CommandLine::negative_flag(const std::string& names, bool& target, const std::string& help) {
     state_->flags.push_back(false);
+    state_->plain_flags.insert(long_name(names));
     bool& seen = state_->flags.back();
     state_->app.add_flag(names, seen, help);
     state_->names.push_back(long_name(names));
@@ -164,7 +171,25 @@ void CommandLine::rest(std::vector<std::string>& target, const std::string& valu
     state_->app.positionals_at_end();
 }
 
+// CLI11 says only that some option wants a value: the one that stands last, or before another option.
+std::string CommandLine::missing_value(int argc, const char* const* argv) const {
+    for (int index = 1; index < argc; ++index) {
+        const std::string word = argv[index];
+        const bool last = index + 1 == argc || std::string_view{argv[index + 1]}.starts_with("--");
+        if (const auto taker = state_->takers.find(word); last && taker != state_->takers.end())
+            return word + " has no value; it takes " + taker->second;
+    }
+    return "an option has no value; see " + state_->program + " --help";
+}
+
 Outcome<Request> CommandLine::parse(int argc, const char* const* argv) {
+    for (int index = 1; index < argc; ++index) {
+        const std::string word = argv[index];
+        const std::string name = word.substr(0, word.find('='));
+        if (name.size() < word.size() && state_->plain_flags.contains(name))
+            return usage_failure(name + " takes no value, but \"" + word.substr(name.size() + 1) +
+                                 "\" was given");
+    }
     try {
         state_->app.parse(argc, argv);
     } catch (const CLI::ExtrasError&) {
@@ -178,6 +203,8 @@ Outcome<Request> CommandLine::parse(int argc, const char* const* argv) {
             return usage_failure("there is no option \"" + word + "\"; " + hint);
         }
         return usage_failure("too many words; see " + state_->program + " --help");
+    } catch (const CLI::ArgumentMismatch&) {
+        return usage_failure(missing_value(argc, argv));
     } catch (const CLI::ParseError& error) {
         return usage_failure(std::string{error.what()} + "; see " + state_->program + " --help");
     }

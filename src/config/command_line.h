@@ -48,6 +48,8 @@ public:
     std::string help() const;
 
 private:
+    std::string missing_value(int argc, const char* const* argv) const;
+
     struct State;
     std::unique_ptr<State> state_;
 };

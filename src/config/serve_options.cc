@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/serve_options.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace viaduct::config {
 namespace {
 
@@ -31,7 +34,8 @@ void add_common(CommandLine& line, ServeOptions& options) {
     line.text("--stats-file", options.stats_file, "PATH",
               "Write the count of requests of each queue there when a connection ends (JSON)");
     line.text("--faults", options.faults, "RULES",
-              "Delays and errors put in on purpose, for tests: OPERATION:delay=MS|errno=NAME|short[,...]");
+              "Delays and errors put in on purpose, for tests: "
+              "CALL:delay=MS|blocking|errno=NAME|short=BYTES|calls=N");
     line.choice("--log-level", options.log_level, {"error", "warn", "info", "debug", "trace", "off"},
                 "What is logged");
     line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");
@@ -49,6 +53,55 @@ Outcome<void> check_common(const ServeOptions& options, const char* share_option
         return usage_failure("--tag is \"" + options.tag + "\"; it takes 1 to 36 bytes");
     if (options.tag.find('\n') != std::string::npos)
         return usage_failure("--tag holds a newline; guests refuse such a tag");
+    return {};
+}
+
+// One of `-o NAME[=VALUE]`, the form that older libvirt uses.
+Outcome<void> apply_old_option(const std::string& option, ServeOptions& options) {
+    const std::string name = option.substr(0, option.find('='));
+    const std::string value = option.size() > name.size() ? option.substr(name.size() + 1) : "";
+    const auto one_of = [&](std::initializer_list<const char*> choices) {
+        return std::ranges::any_of(choices, [&](const char* choice) { return value == choice; });
+    };
+    const auto wrong = [&](const char* right) {
+        return usage_failure("-o " + name + " is \"" + value + "\"; it takes " + right);
+    };
+    if (name == "source") {
+        if (value.empty()) return wrong("the directory to share");
+        options.share = value;
+    } else if (name == "cache") {
+        if (!one_of({"none", "never", "metadata", "auto", "always"}))
+            return wrong("none, metadata, auto or always");
+        options.cache = value == "none" ? "never" : value;
+    } else if (name == "loglevel" || name == "log_level") {
+        if (!one_of({"debug", "info", "warn", "err"})) return wrong("debug, info, warn or err");
+        options.log_level = value == "err" ? "error" : value;
+    } else if (name == "sandbox" || name == "seccomp") {
+        if (value != "none") return wrong("none; nothing else is built yet");
+    } else if (name == "xattr" || name == "no_xattr") {
+        options.xattr = name == "xattr";
+    } else if (name == "readdirplus" || name == "no_readdirplus") {
+        options.readdirplus = name == "readdirplus";
+    } else if (name == "allow_direct_io" || name == "no_allow_direct_io") {
+        options.allow_direct_io = name == "allow_direct_io";
+    } else if (name == "killpriv_v2" || name == "no_killpriv_v2") {
+        options.killpriv_v2 = name == "killpriv_v2";
+    } else if (name == "announce_submounts") {
+        options.announce_submounts = true;
+    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_writeback" &&
+               option != "no_posix_acl" && option != "no_security_label") {
+        return usage_failure("-o " + name +
+                             " is not supported: it is not built yet, or no option of this program");
+    }
+    return {};
+}
+
+Outcome<void> apply_old_style(const std::string& list, ServeOptions& options) {
+    for (std::size_t begin = 0; begin <= list.size();) {
+        const std::size_t end = std::min(list.find(',', begin), list.size());
+        TRY_STATUS(apply_old_option(list.substr(begin, end - begin), options));
+        begin = end + 1;
+    }
     return {};
 }
 
@@ -110,10 +163,13 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
     for (const char* const name : {"--xattrmap", "--modcaps", "--uid-map", "--gid-map", "--translate-uid",
                                    "--translate-gid", "--migration-mode", "--migration-on-error"})
         line.refused(name, true, "it is not built yet");
-    line.refused("-o", true, "give the long options instead, for example --cache auto");
+    std::vector<std::string> old_style;
+    line.texts("-o", old_style, "NAME=VALUE,...",
+               "Options in the old style: source=DIR, cache=POLICY and others");
     TRY(command.request, line.parse(argc, argv));
     command.help = line.help();
     if (command.request != Request::run || command.print_capabilities) return command;
+    for (const std::string& list : old_style) TRY_STATUS(apply_old_style(list, options));
     if (options.socket_path.empty()) options.socket_path = old_socket;
     if (line.given("--fd")) {
         if (!options.socket_path.empty())
@@ -123,7 +179,7 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
             return usage_failure("--socket-group goes with --socket-path, not with --fd");
         options.socket_fd = static_cast<int>(fd);
     }
-    TRY_STATUS(check_common(options, "--shared-dir", "--socket-path"));
+    TRY_STATUS(check_common(options, "--shared-dir", "--socket-path (or --fd)"));
     return command;
 }
 

@@ -30,8 +30,8 @@ rt::Task<void> Connection::Sink::end_client() {
 Outcome<std::unique_ptr<Connection>> Connection::make(const config::ServeOptions& options, Workers& workers,
                                                       Fd socket) {
     std::unique_ptr<Connection> made{new Connection};
-    TRY(made->layers_, open_share(options));
-    made->session_ = std::make_unique<session::Session>(*made->layers_.back(), session_options(options));
+    TRY(made->file_system_, open_share(options));
+    made->session_ = std::make_unique<session::Session>(*made->file_system_, session_options(options));
     for (const auto& worker : workers.all()) made->session_->attach_worker(*worker);
     made->sink_ = std::make_unique<Sink>(*made->session_);
     made->socket_ = socket.get();

@@ -53,7 +53,7 @@ private:
 
     Connection() = default;
 
-    FileSystems layers_;
+    std::unique_ptr<fs::FileSystem> file_system_;
     std::unique_ptr<session::Session> session_;
     std::unique_ptr<Sink> sink_;
     std::unique_ptr<transport::Device> device_;

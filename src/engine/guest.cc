@@ -34,7 +34,9 @@ guestvm::GuestOptions machine_of(const config::GuestCommand& command) {
 
 } // namespace
 
-Outcome<int> run_guest(const config::GuestCommand& command) {
+namespace {
+
+Outcome<int> run(const config::GuestCommand& command) {
     guestvm::GuestOptions options = machine_of(command);
     TRY_STATUS(guestvm::check(options));
     if (!command.socket.empty()) return guestvm::run_guest(options, command.socket);
@@ -49,6 +51,15 @@ Outcome<int> run_guest(const config::GuestCommand& command) {
     options.daemon_pidfd = daemon.pidfd();
     auto status = guestvm::run_guest(options, socket);
     daemon.end(std::chrono::milliseconds{0});
+    return status;
+}
+
+} // namespace
+
+Outcome<int> run_guest(const config::GuestCommand& command) {
+    auto status = run(command);
+    // Not to be mistaken for the command's own.
+    if (!status && status.error().exit_status == 1) status.error().exit_status = guestvm::kStatusOurs;
     return status;
 }
 

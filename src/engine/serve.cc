@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace viaduct::engine {
@@ -20,12 +21,18 @@ namespace {
 
 // Below this a share cannot be used for much: each node the guest knows holds a descriptor.
 constexpr std::uint64_t kFilesWanted = 8192;
+// Below this not even rings, queues and a few files fit.
+constexpr std::uint64_t kFilesMin = 512;
 
 Outcome<void> set_file_limit(std::uint64_t wanted) {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return failure("cannot read RLIMIT_NOFILE", Errno{errno});
     limit.rlim_cur = wanted == 0 ? limit.rlim_max : wanted;
     limit.rlim_max = std::max(limit.rlim_max, limit.rlim_cur);
+    if (limit.rlim_cur < kFilesMin)
+        return failure("RLIMIT_NOFILE would be " + std::to_string(limit.rlim_cur) +
+                       ", too small to serve with; at least " + std::to_string(kFilesMin) +
+                       " are needed: raise it with --rlimit-nofile, ulimit -n or LimitNOFILE=");
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return failure("--rlimit-nofile is \"" + std::to_string(wanted) + "\", which cannot be set",
                        Errno{errno},
@@ -121,6 +128,7 @@ Outcome<int> serve(const config::ServeOptions& options, int status_on_signal) {
     TRY(const auto control, rt::Worker::make({.name = "control", .ring = ring_kind(options.ring)}));
     TRY(const auto workers, Workers::start(options));
     TRY(const auto server, ShareServer::make(options, *workers));
+    ::umask(0); // modes are the guest's; threads have their own umask where unshare(CLONE_FS) works
 
     int ended_by = 0;
     control->gate().spawn(signals.watch_signals(*control, *server, ended_by));

@@ -2,6 +2,8 @@
 #include "engine/share.h"
 
 #include "backend/passthrough/passthrough.h"
+#include "engine/fault_rules.h"
+#include "fs/layers/faults.h"
 
 namespace viaduct::engine {
 namespace {
@@ -21,8 +23,7 @@ passthrough::InlineMode inline_mode(const std::string& option) {
 
 } // namespace
 
-Outcome<FileSystems> open_share(const config::ServeOptions& options) {
-    FileSystems layers;
+Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options) {
     TRY(auto back_end, passthrough::Passthrough::make({.share = options.share,
                                                        .cache = cache_policy(options.cache),
                                                        .inline_mode = inline_mode(options.inline_calls),
@@ -30,8 +31,11 @@ Outcome<FileSystems> open_share(const config::ServeOptions& options) {
                                                        .read_only = options.readonly,
                                                        .allow_direct_io = options.allow_direct_io,
                                                        .fold_inodes = !options.announce_submounts}));
-    layers.push_back(std::move(back_end));
-    return layers;
+    if (options.faults.empty()) return back_end;
+    TRY(const auto rules, parse_fault_rules(options.faults));
+    auto faults = std::make_unique<fs::Faults>(std::move(back_end));
+    for (const auto& [operation, rule] : rules) faults->set(operation, rule);
+    return faults;
 }
 
 } // namespace viaduct::engine

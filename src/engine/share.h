@@ -7,13 +7,10 @@
 #include "fs/file_system.h"
 
 #include <memory>
-#include <vector>
 
 namespace viaduct::engine {
 
-// Innermost first; each lives as long as those behind it.
-using FileSystems = std::vector<std::unique_ptr<fs::FileSystem>>;
-
-Outcome<FileSystems> open_share(const config::ServeOptions& options);
+// The outermost layer; each owns the one behind it.
+Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options);
 
 } // namespace viaduct::engine

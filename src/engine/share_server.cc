@@ -2,6 +2,7 @@
 #include "engine/share_server.h"
 
 #include "base/log.h"
+#include "engine/share.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -43,6 +44,7 @@ Outcome<vhost::Listener> bind_socket(const config::ServeOptions& options) {
 Outcome<std::unique_ptr<ShareServer>> ShareServer::make(const config::ServeOptions& options,
                                                         Workers& workers) {
     TRY_STATUS(check_share(options.share));
+    TRY_STATUS(open_share(options)); // each front end gets one of its own; what is wrong is said now
     std::unique_ptr<ShareServer> server{new ShareServer{options, workers}};
     TRY(auto listener,
         options.socket_fd >= 0 ? vhost::Listener::adopt(Fd{options.socket_fd}) : bind_socket(options));

@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace viaduct::passthrough {
 namespace {
@@ -86,18 +87,21 @@ rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::u
     co_return co_await std::move(buffered);
 }
 
-// Also tells the end of the file from a transfer that was merely short.
+// Also tells the end of the file from a transfer that was merely short.  A direct descriptor is rare and this
+// its tail, so the copy through our buffer costs little and leaves guest memory alone whatever the mount
+// does.
 rt::Task<Result<std::size_t>> Passthrough::read_buffered(HandlePin handle, std::uint64_t offset,
                                                          Segments into, std::size_t done) {
-    auto call = [this, fd = handle->fd, offset, into, done]() -> Result<std::size_t> {
+    const std::size_t wanted = segments_bytes(into) - done;
+    const Buffer buffer = aligned((wanted + kAlign - 1) / kAlign * kAlign);
+    if (!buffer) co_return fail(ENOMEM);
+    auto call = [this, fd = handle->fd, at = offset + done, to = buffer.get(),
+                 wanted]() -> Result<std::size_t> {
         TRY(const Fd file, proc_.open(fd, O_RDONLY));
-        const std::size_t total = segments_bytes(into);
-        std::size_t moved = done;
-        Pieces pieces;
-        while (moved < total) {
-            const Segments rest = pieces.after(into, moved);
-            const ssize_t bytes = ::preadv(file.get(), rest.data(), static_cast<int>(rest.size()),
-                                           static_cast<off_t>(offset + moved));
+        std::size_t moved = 0;
+        while (moved < wanted) {
+            const ssize_t bytes =
+                ::pread(file.get(), to + moved, wanted - moved, static_cast<off_t>(at + moved));
             if (bytes < 0 && errno == EINTR) continue;
             if (bytes < 0 && moved == 0) return fail(errno);
             if (bytes <= 0) break;
@@ -106,7 +110,14 @@ rt::Task<Result<std::size_t>> Passthrough::read_buffered(HandlePin handle, std::
         return moved;
     };
     auto task = away<std::size_t>(OpClass::read, handle->mount, Pins{}, call);
-    co_return co_await std::move(task);
+    const auto moved = co_await std::move(task);
+    if (!moved) {
+        if (done > 0) co_return done;
+        co_return fail(moved.error());
+    }
+    SegmentWriter writer{into};
+    writer.skip(done);
+    co_return done + writer.write(buffer.get(), *moved);
 }
 
 rt::Task<Result<std::size_t>> Passthrough::write_direct(HandlePin handle, std::uint64_t offset,

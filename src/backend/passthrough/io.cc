@@ -45,6 +45,7 @@ FileSystem::Async<std::size_t> Passthrough::read(const Caller&, HandleId id, std
                                                  Segments into) {
     TRY(Handle* const handle, handles_->find(id));
     if (offset > static_cast<std::uint64_t>(INT64_MAX)) return fail(EINVAL);
+    if (core_->mounts.at(handle->mount).remote) return read_remote(handles_->pin(*handle), offset, into);
     if (handle->has(Handle::direct)) return read_direct(handles_->pin(*handle), offset, into);
     std::size_t done = 0;
     if (inline_here(OpClass::read, handle->mount)) {
@@ -79,6 +80,34 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
     }
     core_->mounts.ran_away(handle->mount, OpClass::read, monotonic_ns() - began);
     co_return done;
+}
+
+// A server that hangs may answer after the client has been told that its memory is left alone, and whether
+// its file system pins the pages it fills cannot be known from here (FUSE servers decide it file by file). So
+// the data lands in memory of ours first.
+rt::Task<Result<std::size_t>> Passthrough::read_remote(HandlePin handle, std::uint64_t offset,
+                                                       Segments into) {
+    if (handle->has(Handle::direct)) {
+        auto bounced = read_bounced(std::move(handle), offset, into);
+        co_return co_await std::move(bounced);
+    }
+    WorkerState& state = states_.here();
+    rt::Ring& ring = rt::Worker::current()->ring();
+    const auto slot = co_await state.ring_slots.acquire();
+    state.count(OpClass::read, Place::ring);
+    const std::size_t total = segments_bytes(into);
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(total);
+    std::size_t done = 0;
+    while (done < total) {
+        const iovec rest{.iov_base = buffer.get() + done, .iov_len = total - done};
+        const int bytes = co_await ring.readv(handle->fd, &rest, 1, offset + done);
+        if (bytes == -EINTR) continue;
+        if (bytes < 0 && done == 0) co_return fail(-bytes);
+        if (bytes <= 0) break;
+        done += static_cast<std::size_t>(bytes);
+    }
+    SegmentWriter writer{into};
+    co_return writer.write(buffer.get(), done);
 }
 
 Passthrough::Moved Passthrough::write_now(int fd, std::uint64_t offset, Segments from,

@@ -183,6 +183,7 @@ private:
                                                   WriteMode mode);
 
     // direct_io.cc
+    rt::Task<Result<std::size_t>> read_remote(HandlePin handle, std::uint64_t offset, Segments into);
     rt::Task<Result<std::size_t>> read_direct(HandlePin handle, std::uint64_t offset, Segments into);
     rt::Task<Result<std::size_t>> read_bounced(HandlePin handle, std::uint64_t offset, Segments into);
     rt::Task<Result<std::size_t>> read_buffered(HandlePin handle, std::uint64_t offset, Segments into,
