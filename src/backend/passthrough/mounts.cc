@@ -86,7 +86,8 @@ std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id) {
     if (const auto known = find(count)) return known;
     if (count == kMountsMax) {
         // TODO(perf): sweep the node table for mounts that nothing lies on any more, and use their places.
-        log::warn("over {} mounts seen below one share; new ones are served by helpers only", kMountsMax);
+        if (!std::exchange(warned_, true))
+            log::warn("over {} mounts seen below one share; new ones are served by helpers only", kMountsMax);
         return kOverflow;
     }
     mounts_[count].id = mount_id;

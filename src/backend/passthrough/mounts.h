@@ -71,7 +71,8 @@ private:
     std::array<Mount, kMountsMax> mounts_;
     // Mounts below this number are filled in; release-stored under the mutex.
     sync::Shared<std::uint16_t> count_{1};
-    sync::Mutex mutex_; // adding
+    sync::Mutex mutex_;   // adding
+    bool warned_ = false; // under the mutex
 };
 
 // Does a file system of that type answer from elsewhere?
