@@ -135,6 +135,12 @@ RequestQueue& Device::queue_of_current_cpu() noexcept {
     return request_queue(request_queue_of_cpu(::sched_getcpu()));
 }
 
+pid_t Device::peer_pid() const noexcept {
+    ucred peer{};
+    socklen_t bytes = sizeof peer;
+    return ::getsockopt(watched_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
+}
+
 // A connection on which a message failed is of no more use; a refusal is only that.
 Status Device::check(Status status) {
     if (!status && status.error() != Errno{EREMOTEIO}) die();

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <thread>
 #include <vector>
 
@@ -60,6 +61,9 @@ public:
     DmaArena& memory() noexcept { return *arena_; }
     // false: the device has left.
     bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
+
+    // The process that listens on the socket; 0 when it cannot be told.
+    pid_t peer_pid() const noexcept;
 
     // Queues are named by their index in the device: 0 hiprio, request queues from 1 on.
     // A queue that was stopped with nothing left on its ring goes on where it was, otherwise it begins anew.

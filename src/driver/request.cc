@@ -7,14 +7,13 @@ namespace viaduct::driver {
 namespace {
 
 // The first segments of `segments`, as many as hold `bytes`.
-std::vector<iovec> beginning_of(Segments segments, std::size_t bytes) {
-    std::vector<iovec> beginning;
+void set_beginning(std::vector<iovec>& beginning, Segments segments, std::size_t bytes) {
+    beginning.clear();
     for (const iovec& segment : segments) {
         beginning.push_back(segment);
         if (segment.iov_len >= bytes) break;
         bytes -= segment.iov_len;
     }
-    return beginning;
 }
 
 } // namespace
@@ -31,8 +30,8 @@ Status Request::prepare(const DmaArena& arena, Segments in, Segments out) {
         TRY(const virtio::GuestRange range, arena.range_of(segment.iov_base, segment.iov_len));
         writable_.push_back(range);
     }
-    in_ = beginning_of(in, sizeof(fuse_in_header));
-    out_ = beginning_of(out, sizeof(fuse_out_header));
+    set_beginning(in_, in, sizeof(fuse_in_header));
+    set_beginning(out_, out, sizeof(fuse_out_header));
     return {};
 }
 
@@ -41,8 +40,8 @@ void Request::prepare_raw(std::span<const virtio::GuestRange> readable,
     ASSERT(place_ == Place::none);
     readable_.assign(readable.begin(), readable.end());
     writable_.assign(writable.begin(), writable.end());
-    in_ = beginning_of(in, sizeof(fuse_in_header));
-    out_ = beginning_of(out, sizeof(fuse_out_header));
+    set_beginning(in_, in, sizeof(fuse_in_header));
+    set_beginning(out_, out, sizeof(fuse_out_header));
 }
 
 void Request::read_header() {

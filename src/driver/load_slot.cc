@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/load_slot.h"
+
+#include "driver/load_pattern.h"
+#include "driver/load_thread.h"
+
+#include <algorithm>
+#include <fcntl.h>
+
+namespace viaduct::driver {
+namespace {
+
+constexpr std::uint32_t kUnknownOpcode = 9999;
+constexpr std::size_t kRequestBytes = 512; // the longest: CREATE with a short name
+constexpr std::size_t kReplyBytes = 512;   // the longest: CREATE's
+
+struct CreateReply {
+    fuse_entry_out entry;
+    fuse_open_out open;
+};
+
+} // namespace
+
+LoadForget::LoadForget(DmaArena& arena)
+    : memory_(arena.allocate(sizeof(fuse_in_header) + sizeof(fuse_forget_in)).value_or(DmaBuffer{})) {
+    ASSERT(memory_.data() != nullptr);
+    const iovec in{.iov_base = memory_.data(), .iov_len = memory_.size()};
+    ASSERT(prepare(arena, {&in, 1}, {}));
+}
+
+void LoadForget::send(RequestQueue& hiprio, std::uint64_t node) {
+    auto* const header = reinterpret_cast<fuse_in_header*>(memory_.data());
+    *header = {.len = static_cast<std::uint32_t>(memory_.size()), .opcode = FUSE_FORGET, .nodeid = node};
+    *reinterpret_cast<fuse_forget_in*>(header + 1) = {.nlookup = 1};
+    ended_.store(false, std::memory_order_relaxed);
+    if (!hiprio.submit(*this)) ended_.store(true, std::memory_order_relaxed); // the device has left
+}
+
+Result<std::unique_ptr<LoadSlot>> LoadSlot::make(Load& load, RequestQueue& queue, const Place& place) {
+    std::unique_ptr<LoadSlot> slot{new LoadSlot{load, queue, place}};
+    TRY_STATUS(slot->lay_out());
+    return slot;
+}
+
+LoadSlot::LoadSlot(Load& load, RequestQueue& queue, const Place& place)
+    : load_(load), queue_(queue), place_(place), name_("file-" + std::to_string(place.number)),
+      forget_(load.device_.memory()), random_(place.number + 1),
+      unique_next_((static_cast<std::uint64_t>(place.number) + 1) << 32) {}
+
+Status LoadSlot::lay_out() {
+    const LoadOptions& options = load_.options_;
+    TRY(memory_, load_.device_.memory().allocate(kRequestBytes + kReplyBytes));
+    header() = {.uid = options.uid, .gid = options.gid, .pid = static_cast<std::uint32_t>(::getpid())};
+    if (options.kind == LoadKind::read || options.kind == LoadKind::write) {
+        TRY(block_, load_.device_.memory().allocate(options.block_bytes, 4096));
+    }
+    next_block_ = place_.number;
+    return {};
+}
+
+void LoadSlot::set_step(std::uint32_t opcode, std::uint64_t node, std::size_t body_bytes,
+                        std::size_t out_bytes) {
+    const std::size_t in_bytes = sizeof(fuse_in_header) + body_bytes;
+    ASSERT(in_bytes <= kRequestBytes);
+    header().len = static_cast<std::uint32_t>(in_bytes);
+    header().opcode = opcode;
+    header().nodeid = node;
+    header().unique = unique_next_ += 2;
+
+    if (opcode == FUSE_WRITE) header().len += static_cast<std::uint32_t>(block_.size());
+    if (laid_out_ == opcode) return; // an opcode is always of the same shape here
+    laid_out_ = opcode;
+
+    std::byte* const reply = memory_.data() + kRequestBytes;
+    in_ = {{.iov_base = memory_.data(), .iov_len = in_bytes}};
+    out_ = {{.iov_base = reply, .iov_len = sizeof(fuse_out_header)}};
+    if (out_bytes > 0) {
+        ASSERT(out_bytes <= kReplyBytes - sizeof(fuse_out_header));
+        out_.push_back({.iov_base = reply + sizeof(fuse_out_header), .iov_len = out_bytes});
+    }
+    auto& with_block = opcode == FUSE_READ ? out_ : in_;
+    if (opcode == FUSE_READ || opcode == FUSE_WRITE) {
+        const std::size_t segment_bytes = load_.options_.segment_bytes;
+        for (std::size_t place = 0; place < block_.size(); place += segment_bytes) {
+            with_block.push_back({.iov_base = block_.data() + place,
+                                  .iov_len = std::min(segment_bytes, block_.size() - place)});
+        }
+    }
+    ASSERT(prepare(load_.device_.memory(), in_, out_));
+}
+
+void LoadSlot::put_name(std::size_t offset, std::string_view name) noexcept {
+    std::memcpy(body() + offset, name.data(), name.size());
+    body()[offset + name.size()] = std::byte{0};
+}
+
+void LoadSlot::choose_block() {
+    // A slot writes only blocks of its own: which write was the last one is then known.
+    const bool own_only = load_.options_.kind == LoadKind::write && load_.options_.verify;
+    const std::uint64_t blocks = load_.block_count();
+    std::uint64_t block = 0;
+    if (own_only) {
+        const std::uint64_t own = (blocks - place_.number + place_.slots - 1) / place_.slots;
+        block = place_.number + random_() % own * place_.slots;
+    } else if (load_.options_.random) {
+        block = random_() % blocks;
+    } else {
+        block = next_block_;
+        next_block_ = (next_block_ + place_.slots) % blocks;
+    }
+    offset_ = block * load_.options_.block_bytes;
+}
+
+void LoadSlot::begin() {
+    mismatch_ = false;
+    switch (load_.options_.kind) {
+    case LoadKind::null:
+        return set_step(kUnknownOpcode, FUSE_ROOT_ID, 0, 0);
+    case LoadKind::getattr:
+        *reinterpret_cast<fuse_getattr_in*>(body()) = {};
+        return set_step(FUSE_GETATTR, load_.file_, sizeof(fuse_getattr_in), sizeof(fuse_attr_out));
+    case LoadKind::lookup:
+        put_name(0, "file");
+        return set_step(FUSE_LOOKUP, load_.folder_, sizeof "file", sizeof(fuse_entry_out));
+    case LoadKind::open_release:
+        *reinterpret_cast<fuse_open_in*>(body()) = {.flags = O_RDONLY};
+        return set_step(FUSE_OPEN, load_.file_, sizeof(fuse_open_in), sizeof(fuse_open_out));
+    case LoadKind::read:
+        choose_block();
+        *reinterpret_cast<fuse_read_in*>(body()) = {
+            .fh = load_.handle_, .offset = offset_, .size = static_cast<std::uint32_t>(block_.size())};
+        return set_step(FUSE_READ, load_.file_, sizeof(fuse_read_in), 0);
+    case LoadKind::write:
+        choose_block();
+        if (load_.options_.verify) fill_pattern(block(), offset_, ++generation_);
+        *reinterpret_cast<fuse_write_in*>(body()) = {
+            .fh = load_.handle_, .offset = offset_, .size = static_cast<std::uint32_t>(block_.size())};
+        return set_step(FUSE_WRITE, load_.file_, sizeof(fuse_write_in), sizeof(fuse_write_out));
+    case LoadKind::create_unlink:
+        *reinterpret_cast<fuse_create_in*>(body()) = {.flags = O_RDWR | O_CREAT | O_EXCL, .mode = 0100644};
+        put_name(sizeof(fuse_create_in), name_);
+        return set_step(FUSE_CREATE, load_.folder_, sizeof(fuse_create_in) + name_.size() + 1,
+                        sizeof(CreateReply));
+    }
+}
+
+void LoadSlot::release(std::uint64_t node) {
+    *reinterpret_cast<fuse_release_in*>(body()) = {.fh = handle_};
+    set_step(FUSE_RELEASE, node, sizeof(fuse_release_in), 0);
+}
+
+// What the reply says, or EIO for one that is shorter than it must be.
+int LoadSlot::check_reply() const {
+    if (!reply_bytes_) return reply_bytes_.error().value();
+    const int error = -reply_header().error;
+    if (opcode() == kUnknownOpcode) return error == ENOSYS ? 0 : EPROTO;
+    if (error != 0) return error;
+    const std::size_t body_bytes = *reply_bytes_ - sizeof(fuse_out_header);
+    switch (opcode()) {
+    case FUSE_READ:
+        return body_bytes == block_.size() ? 0 : EIO;
+    case FUSE_CREATE:
+        return body_bytes == sizeof(CreateReply) ? 0 : EIO;
+    case FUSE_OPEN:
+        return body_bytes == sizeof(fuse_open_out) ? 0 : EIO;
+    default:
+        return 0;
+    }
+}
+
+bool LoadSlot::go_on() {
+    error_ = check_reply();
+    if (error_ != 0) return true;
+    const std::byte* const reply = memory_.data() + kRequestBytes + sizeof(fuse_out_header);
+    switch (opcode()) {
+    case FUSE_LOOKUP:
+        ++lookups_;
+        return true;
+    case FUSE_READ:
+        mismatch_ = load_.options_.verify && !has_pattern(block(), offset_, load_.generation_);
+        return true;
+    case FUSE_WRITE:
+        mismatch_ = reinterpret_cast<const fuse_write_out*>(reply)->size != block_.size();
+        if (load_.options_.verify) written_[offset_] = generation_;
+        return true;
+    case FUSE_OPEN:
+        handle_ = reinterpret_cast<const fuse_open_out*>(reply)->fh;
+        release(load_.file_);
+        return false;
+    case FUSE_CREATE: {
+        const auto* const created = reinterpret_cast<const CreateReply*>(reply);
+        node_ = created->entry.nodeid;
+        handle_ = created->open.fh;
+        release(node_);
+        return false;
+    }
+    case FUSE_RELEASE:
+        if (load_.options_.kind == LoadKind::open_release) return true;
+        put_name(0, name_);
+        set_step(FUSE_UNLINK, load_.folder_, name_.size() + 1, 0);
+        return false;
+    case FUSE_UNLINK:
+        // The one before has long ended, or nearly so.
+        if (!forget_.ended())
+            load_.device_.hiprio().wait_for(forget_.flag(), after(std::chrono::seconds{30}));
+        if (forget_.ended()) forget_.send(load_.device_.hiprio(), node_);
+        return true;
+    default:
+        return true;
+    }
+}
+
+void LoadSlot::done(Result<std::uint32_t> reply_bytes) {
+    reply_bytes_ = reply_bytes;
+    owner_->came_back(*this);
+}
+
+} // namespace viaduct::driver

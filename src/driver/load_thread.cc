@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/load_thread.h"
+
+#include "fuse/opcodes.h"
+
+#include <algorithm>
+#include <sched.h>
+#include <time.h>
+
+namespace viaduct::driver {
+namespace {
+
+// Sweeps that find nothing, after which the CPU is left to others: the server may need this one.
+constexpr std::uint32_t kIdleSweepsMax = 2000;
+// A device that answers nothing for so long is given up.
+constexpr std::chrono::seconds kSilenceMax{30};
+
+thread_local LoadThread* this_thread = nullptr;
+
+std::uint64_t thread_cpu_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void pin_to(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(cpu), &set);
+    ::sched_setaffinity(0, sizeof set, &set);
+}
+
+void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+LoadThread::LoadThread(Load& load, std::uint32_t number, std::span<const std::unique_ptr<LoadSlot>> slots)
+    : load_(load), number_(number), slots_(slots) {
+    for (const auto& slot : slots_) {
+        slot->set_owner(*this);
+        const auto same = [&](const OnQueue& on_queue) { return on_queue.queue == &slot->queue(); };
+        if (std::ranges::none_of(queues_, same)) queues_.push_back({.queue = &slot->queue(), .batch = {}});
+    }
+    back_.reserve(slots_.size());
+}
+
+LoadResult LoadThread::run(const LoadLimit& limit) {
+    const auto& cpus = load_.options().cpus;
+    if (!cpus.empty()) pin_to(cpus[number_ % cpus.size()]);
+    this_thread = this;
+    const auto start = std::chrono::steady_clock::now();
+    if (limit.time) end_ = start + *limit.time;
+    if (limit.operations) { // this thread's share
+        const std::uint32_t threads = load_.options().threads;
+        begun_max_ = *limit.operations / threads + (number_ < *limit.operations % threads ? 1 : 0);
+    }
+    const std::uint64_t cpu_start = thread_cpu_ns();
+    begin_all();
+    std::uint32_t idle_sweeps = 0;
+    auto last_news = start;
+    while (outstanding_ > 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= end_) over_ = true;
+        if (sweep()) {
+            idle_sweeps = 0;
+            last_news = now;
+            continue;
+        }
+        if (now - last_news > kSilenceMax) { // the slots stay the queue's; there is no going on from here
+            result_.first_error = "no answer for 30 s";
+            ++result_.errors;
+            for (OnQueue& on_queue : queues_) on_queue.queue->end(Errno{ETIMEDOUT}, true);
+        }
+        idle(++idle_sweeps);
+    }
+    result_.client_cpu_ns = thread_cpu_ns() - cpu_start;
+    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    this_thread = nullptr;
+    return result_;
+}
+
+bool LoadThread::may_begin() {
+    return !over_ && begun_ < begun_max_;
+}
+
+void LoadThread::begin_all() {
+    for (const auto& slot : slots_) {
+        if (!may_begin()) break;
+        ++begun_;
+        slot->begin();
+        of(slot->queue()).batch.push_back(slot.get());
+    }
+    for (OnQueue& on_queue : queues_) send(on_queue);
+}
+
+LoadThread::OnQueue& LoadThread::of(const RequestQueue& queue) {
+    if (queues_.size() == 1) return queues_.front();
+    return *std::ranges::find(queues_, &queue, &OnQueue::queue);
+}
+
+// Each queue in turn: what has come back is sent again at once, with one kick.
+bool LoadThread::sweep() {
+    bool news = false;
+    for (OnQueue& on_queue : queues_) {
+        on_queue.queue->poll();
+        take_inbox();
+        if (back_.empty()) continue;
+        news = true;
+        for (LoadSlot* const slot : back_) advance(*slot);
+        back_.clear();
+        for (OnQueue& to_send : queues_) send(to_send);
+    }
+    return news;
+}
+
+void LoadThread::advance(LoadSlot& slot) {
+    --outstanding_;
+    ++result_.requests;
+    const std::uint32_t opcode = slot.opcode();
+    if (!slot.go_on()) return of(slot.queue()).batch.push_back(&slot);
+    ++result_.operations;
+    if (slot.mismatch()) ++result_.mismatches;
+    if (slot.error() != 0) {
+        if (result_.errors++ == 0)
+            result_.first_error = std::string{fuse::opcode(opcode).name} + ": " + Errno{slot.error()}.name();
+        over_ = true;
+        return;
+    }
+    if (!may_begin()) return;
+    ++begun_;
+    slot.begin();
+    of(slot.queue()).batch.push_back(&slot);
+}
+
+void LoadThread::send(OnQueue& on_queue) {
+    if (on_queue.batch.empty()) return;
+    outstanding_ += on_queue.batch.size();
+    const Status sent = on_queue.queue->submit(on_queue.batch);
+    if (!sent) { // not running any more
+        outstanding_ -= on_queue.batch.size();
+        if (result_.errors++ == 0) result_.first_error = "submit: " + sent.error().name();
+        over_ = true;
+    }
+    on_queue.batch.clear();
+}
+
+void LoadThread::idle(std::uint32_t times) {
+    if (load_.options().wait) {
+        queues_.front().queue->wait(after(std::chrono::milliseconds{100}));
+        return;
+    }
+    if (times % kIdleSweepsMax == 0) {
+        ::sched_yield();
+    } else {
+        relax();
+    }
+}
+
+void LoadThread::came_back(LoadSlot& slot) {
+    if (this_thread == this) {
+        back_.push_back(&slot);
+        return;
+    }
+    const sync::Lock lock{inbox_mutex_};
+    inbox_.push_back(&slot);
+    inbox_filled_.store(true, std::memory_order_release);
+}
+
+void LoadThread::take_inbox() {
+    if (!inbox_filled_.load(std::memory_order_acquire)) return;
+    const sync::Lock lock{inbox_mutex_};
+    inbox_filled_.store(false, std::memory_order_relaxed);
+    back_.insert(back_.end(), inbox_.begin(), inbox_.end());
+    inbox_.clear();
+}
+
+} // namespace viaduct::driver

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One thread of a load: keeps its slots outstanding on its queues.
+#pragma once
+
+#include "base/sync.h"
+#include "driver/load.h"
+#include "driver/load_slot.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace viaduct::driver {
+
+class LoadThread {
+public:
+    // On the thread itself.  `slots` outlive it.
+    LoadThread(Load& load, std::uint32_t number, std::span<const std::unique_ptr<LoadSlot>> slots);
+
+    // Until the limit is reached and everything has come back.
+    LoadResult run(const LoadLimit& limit);
+    // Any thread that polls one of the queues, or finds the device dead.
+    void came_back(LoadSlot& slot);
+
+private:
+    struct OnQueue {
+        RequestQueue* queue = nullptr;
+        std::vector<Request*> batch; // to be sent
+    };
+
+    void begin_all();
+    bool sweep();
+    void advance(LoadSlot& slot);
+    void send(OnQueue& on_queue);
+    void take_inbox();
+    void idle(std::uint32_t times);
+    bool may_begin();
+    OnQueue& of(const RequestQueue& queue);
+
+    Load& load_;
+    const std::uint32_t number_;
+    std::span<const std::unique_ptr<LoadSlot>> slots_;
+    std::vector<OnQueue> queues_;
+    std::vector<LoadSlot*> back_; // have come back on this thread
+    LoadResult result_;
+    std::uint64_t begun_ = 0;
+    std::uint64_t outstanding_ = 0;
+    std::uint64_t begun_max_ = UINT64_MAX;
+    Deadline end_ = Deadline::max();
+    bool over_ = false;
+
+    // What came back on other threads.
+    std::atomic<bool> inbox_filled_{false};
+    sync::Mutex inbox_mutex_; // guards inbox_
+    std::vector<LoadSlot*> inbox_;
+};
+
+} // namespace viaduct::driver
