@@ -10,6 +10,7 @@
 #include "support/on_worker.h"
 #include "unit/vhost/recording_device.h"
 
+#include <future>
 #include <sys/socket.h>
 #include <thread>
 
@@ -25,9 +26,9 @@ rt::Task<void> serve(Backend& backend, Status& result) {
     result = co_await backend.serve();
 }
 
-// `device` and `status()` are looked at only after an answer or finish(), which order them after the worker.
 class Connection {
 public:
+    // The worker's until finish(): on_worker() gets at it before.
     test::RecordingDevice device;
 
     explicit Connection(std::chrono::milliseconds timeout = 10s)
@@ -53,15 +54,32 @@ public:
         serving_.join();
         return status_;
     }
+    // Calls `function` on the worker and waits for it.
+    template <class Function> auto on_worker(Function function) {
+        struct Call final : rt::Message {
+            Function& function;
+            std::promise<std::invoke_result_t<Function&>> result;
+            explicit Call(Function& f) : function(f) {}
+            void deliver() override {
+                if constexpr (std::is_void_v<std::invoke_result_t<Function&>>) {
+                    function();
+                    result.set_value();
+                } else {
+                    result.set_value(function());
+                }
+            }
+        };
+        Call message{function};
+        worker_->post(message);
+        return message.result.get_future().get();
+    }
+    // What the device was asked since the last time.
+    std::vector<std::string> take() {
+        return on_worker([this] { return device.take(); });
+    }
     // Ends serve() from the worker.
     void stop() {
-        struct Stop final : rt::Message {
-            Backend& backend;
-            explicit Stop(Backend& b) : backend(b) {}
-            void deliver() override { backend.stop(); }
-        };
-        Stop message{*backend_};
-        worker_->post(message);
+        on_worker([this] { backend_->stop(); });
         serving_.join();
     }
 
@@ -152,7 +170,7 @@ TEST(Backend, order_of_messages_of_qemu_10) {
         EXPECT_TRUE(front.set_vring_error(queue, connection.call.get()));
     }
     EXPECT_TRUE(front.reset_device());
-    EXPECT_THAT(connection.device.take(), ElementsAre("reset", "features", "memory 0"));
+    EXPECT_THAT(connection.take(), ElementsAre("reset", "features", "memory 0"));
 
     const auto make_ready = [&](bool with_memory) {
         for (std::uint32_t queue = 0; queue < 3; ++queue)
@@ -174,21 +192,22 @@ TEST(Backend, order_of_messages_of_qemu_10) {
     make_ready(true);
     std::vector<std::string> expected{"features", "memory 1", "memory 2"};
     expected.insert(expected.end(), running.begin(), running.end());
-    EXPECT_THAT(connection.device.take(), ElementsAreArray(expected));
-    EXPECT_TRUE(connection.device.running.at(2).error); // sent once, before the first reset
+    EXPECT_THAT(connection.take(), ElementsAreArray(expected));
+    EXPECT_TRUE(connection.on_worker(
+        [&] { return bool{connection.device.running.at(2).error}; })); // sent once, before the first reset
 
     for (std::uint32_t queue = 0; queue < 3; ++queue) EXPECT_TRUE(front.set_vring_enable(queue, false));
     for (std::uint32_t queue = 0; queue < 3; ++queue) EXPECT_EQ(*front.get_vring_base(queue), 7U);
     for (std::uint32_t queue = 0; queue < 3; ++queue)
         EXPECT_TRUE(front.set_vring_call(queue, connection.call.get()));
     EXPECT_TRUE(front.reset_device());
-    EXPECT_THAT(connection.device.take(), ElementsAre("disable 0", "disable 1", "disable 2", "stop 0",
-                                                      "stop 1", "stop 2", "reset", "features", "memory 2"));
+    EXPECT_THAT(connection.take(), ElementsAre("disable 0", "disable 1", "disable 2", "stop 0", "stop 1",
+                                               "stop 2", "reset", "features", "memory 2"));
 
     make_ready(false);
     expected = {"features"};
     expected.insert(expected.end(), running.begin(), running.end());
-    EXPECT_THAT(connection.device.take(), ElementsAreArray(expected));
+    EXPECT_THAT(connection.take(), ElementsAreArray(expected));
     EXPECT_TRUE(connection.finish());
 }
 
@@ -212,7 +231,7 @@ TEST(Backend, order_of_messages_of_qemu_7_with_firmware_first) {
     for (std::uint32_t queue = 0; queue < 3; ++queue) EXPECT_TRUE(front.set_vring_enable(queue, true));
     for (std::uint32_t queue = 0; queue < 3; ++queue) EXPECT_TRUE(front.set_vring_enable(queue, false));
     EXPECT_EQ(*front.get_vring_base(0), 7U);
-    EXPECT_THAT(connection.device.take(),
+    EXPECT_THAT(connection.take(),
                 ElementsAre("features", "memory 1", "start 0 base 0", "enable 0", "disable 0", "stop 0"));
 
     EXPECT_TRUE(
@@ -221,9 +240,8 @@ TEST(Backend, order_of_messages_of_qemu_7_with_firmware_first) {
     for (std::uint32_t queue = 0; queue < 3; ++queue) connection.set_up(queue);
     for (std::uint32_t queue = 0; queue < 3; ++queue) EXPECT_TRUE(front.set_vring_enable(queue, true));
     ASSERT_TRUE(front.get_features());
-    EXPECT_THAT(connection.device.take(),
-                ElementsAre("features", "memory 1", "start 0 base 0", "start 1 base 0", "start 2 base 0",
-                            "enable 0", "enable 1", "enable 2"));
+    EXPECT_THAT(connection.take(), ElementsAre("features", "memory 1", "start 0 base 0", "start 1 base 0",
+                                               "start 2 base 0", "enable 0", "enable 1", "enable 2"));
 }
 
 TEST(Backend, negotiate_takes_what_is_offered_and_wanted) {
@@ -231,7 +249,8 @@ TEST(Backend, negotiate_takes_what_is_offered_and_wanted) {
     ASSERT_TRUE(connection.front.negotiate(virtio::kFeatureVersion1 | virtio::kFeatureEventIdx));
     EXPECT_EQ(connection.front.features(), virtio::kFeatureVersion1 | virtio::kFeatureEventIdx);
     EXPECT_NE(connection.front.protocol_features() & kProtocolReplyAck, 0U);
-    EXPECT_EQ(connection.device.negotiated, connection.front.features());
+    EXPECT_EQ(connection.on_worker([&] { return connection.device.negotiated; }),
+              connection.front.features());
 }
 
 TEST(Backend, messages_that_come_byte_by_byte_are_understood) {
@@ -326,7 +345,7 @@ TEST(Backend, memory_tables_that_are_wrong_leave_nothing_behind) {
     FrontEnd& front = connection.front;
     connection.share({0, 1});
     ASSERT_TRUE(front.negotiate(virtio::kFeatureVersion1));
-    connection.device.take();
+    (void)connection.take();
     auto payload = encode(TableHeader{.count = 2, .padding = 0});
     for (const auto& region : connection.regions) {
         const auto part = encode(region.description.guest_address); // four words, in the order of the wire
@@ -352,10 +371,10 @@ TEST(Backend, memory_tables_that_are_wrong_leave_nothing_behind) {
     for (const std::size_t count : {0UL, 1UL, 3UL, 8UL, 9UL, 32UL, 33UL, 200UL}) refused(payload, count);
     refused(huge, 2);
     refused(std::span{payload}.first(20), 2);
-    EXPECT_THAT(connection.device.calls, IsEmpty());
+    EXPECT_THAT(connection.take(), IsEmpty());
 
     ASSERT_TRUE(front.set_memory(connection.regions));
-    EXPECT_THAT(connection.device.take(), ElementsAre("memory 2"));
+    EXPECT_THAT(connection.take(), ElementsAre("memory 2"));
 }
 
 TEST(Backend, unexpected_descriptors_are_closed) {
