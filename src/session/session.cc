@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "session/handlers.h"
 
+#include <algorithm>
+
 namespace viaduct::session {
 namespace {
 

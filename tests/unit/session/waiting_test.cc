@@ -194,7 +194,12 @@ protected:
         }
         EXPECT_EQ(handle_on(2, init_message())->error(), 0);
     }
-    ~SeveralWorkers() override { test::run_on(*workers[1], session.end()); }
+    ~SeveralWorkers() override {
+        test::run_on(*workers[1], session.end());
+        // A worker may still be inside post() to another after that one has taken the message: each has left
+        // it when it takes ours, and only then may the first be destroyed.
+        for (const auto& worker : workers) on_worker(*worker, [] {});
+    }
 
     std::unique_ptr<FakeRequest> start_on(std::size_t worker, const FuseMessage& message) {
         auto request = std::make_unique<FakeRequest>(message, 1024);
