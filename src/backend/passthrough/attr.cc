@@ -21,7 +21,7 @@ Result<timespec> stamp(bool set, bool now, const timespec& value) {
 } // namespace
 
 AttrReply Passthrough::attr_reply(Attr attr) const noexcept {
-    fold_inode(attr);
+    attr.inode = fold(attr.inode, device_of(attr));
     return {.attr = attr, .attr_valid = valid_};
 }
 
@@ -51,11 +51,10 @@ FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, cons
         TRY(const Attr attr, attr_of(fd));
         return attr_reply(attr);
     };
-    if (inline_here(OpClass::change, node->mount)) return run(OpClass::change, *node, call);
-    Pins pins{.node = nodes_->pin(*node)};
-    if (open_file == nullptr) return away<AttrReply>(OpClass::change, node->mount, std::move(pins), call);
-    Pins both{.node = std::move(pins.node), .handle = handles_->pin(*open_file)};
-    return away<AttrReply>(OpClass::change, node->mount, std::move(both), call);
+    if (open_file == nullptr) return run(OpClass::change, *node, call);
+    if (inline_here(OpClass::change, node->mount)) return run_now(OpClass::change, node->mount, call);
+    Pins pins{.node = nodes_->pin(*node), .handle = handles_->pin(*open_file)};
+    return away<AttrReply>(OpClass::change, node->mount, std::move(pins), call);
 }
 
 // Owner before mode: a change of owner drops set-id bits, and the mode is what the client wants in the end.

@@ -45,10 +45,7 @@ FileSystem::Async<Entry> Passthrough::link(const Caller&, NodeId id, NodeId new_
         if (!found && found.error() == Errno{EXDEV}) return fail(ESTALE);
         return found;
     };
-    if (inline_here(OpClass::change, node->mount))
-        return run_entry(OpClass::change, *parent, std::move(call));
-    Pins pins{.node = nodes_->pin(*parent), .other_node = nodes_->pin(*node)};
-    return entry_away(OpClass::change, std::move(pins), Dir{*parent}, std::move(call));
+    return run_entry(OpClass::change, *parent, node, std::move(call));
 }
 
 FileSystem::Async<void> Passthrough::unlink(const Caller&, NodeId parent, const Name& name) {
@@ -108,7 +105,8 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         if (fd != -EEXIST || (flags & O_EXCL) != 0) return fail(blame(dir.fd, -fd));
         TRY(made.found, find_child(dir, name.c_str(), Crossing::refused));
         TRY_STATUS(openable(made.found.attr.mode));
-        TRY(made.file, open_file(made.found.fd.get(), host, false, true));
+        // Cut on behalf of a user, it loses its set-id bits.
+        TRY(made.file, open_file(made.found.fd.get(), host, caller.uid != 0, true));
         return made;
     };
     return run_made(*node, flags, std::move(call));
@@ -124,7 +122,8 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
             (host & ~O_TRUNC) | O_TMPFILE | (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, ".", create_flags, mode & 07777); };
         const int fd = credentials_.as(caller, umask, step);
-        if (fd < 0) return fail(fd == -EMFILE ? ENFILE : -fd);
+        if (fd == -EMFILE) return fail(ENFILE);
+        if (fd < 0) return fail(blame(dir.fd, -fd));
         Made made;
         made.file = {.fd = Fd{fd}, .direct = (host & O_DIRECT) != 0};
         TRY(made.found.fd, proc_.open(fd, O_PATH));

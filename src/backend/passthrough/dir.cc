@@ -78,7 +78,8 @@ Passthrough::Step Passthrough::emit(Listing& listing, Chunk& chunk) {
             }
         }
         const DirentSink::Dirent out{.name = name,
-                                     .inode = entry ? entry->attr.inode : dirent.d_ino,
+                                     .inode =
+                                         entry ? entry->attr.inode : fold(dirent.d_ino, listing.dir.device),
                                      .next_offset = static_cast<std::uint64_t>(dirent.d_off),
                                      .type = dirent.d_type};
         if (listing.sink.add(out, entry ? &*entry : nullptr)) {

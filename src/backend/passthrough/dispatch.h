@@ -53,46 +53,43 @@ rt::Task<Result<T>> Passthrough::away(OpClass op, std::uint16_t mount, [[maybe_u
     co_return std::move(result.value);
 }
 
+template <class Call> auto Passthrough::run_now(OpClass op, std::uint16_t mount, Call& call) {
+    std::invoke_result_t<Call&> result = call();
+    ended_inline(op, mount);
+    return result;
+}
+
 template <class Call> auto Passthrough::run(OpClass op, Node& node, Call call) {
     using T = typename std::invoke_result_t<Call&>::value_type;
-    if (inline_here(op, node.mount)) {
-        Async<T> result{call()};
-        ended_inline(op, node.mount);
-        return result;
-    }
+    if (inline_here(op, node.mount)) return Async<T>{run_now(op, node.mount, call)};
     return Async<T>{away<T>(op, node.mount, Pins{.node = nodes_->pin(node)}, std::move(call))};
 }
 
 template <class Call> auto Passthrough::run(OpClass op, Node& node, Node& other, Call call) {
     using T = typename std::invoke_result_t<Call&>::value_type;
-    if (inline_here(op, node.mount) && inline_here(op, other.mount)) {
-        Async<T> result{call()};
-        ended_inline(op, node.mount);
-        return result;
-    }
+    if (inline_here(op, node.mount) && inline_here(op, other.mount))
+        return Async<T>{run_now(op, node.mount, call)};
     Pins pins{.node = nodes_->pin(node), .other_node = nodes_->pin(other)};
     return Async<T>{away<T>(op, node.mount, std::move(pins), std::move(call))};
 }
 
 template <class Call> auto Passthrough::run(OpClass op, Handle& handle, Call call) {
     using T = typename std::invoke_result_t<Call&>::value_type;
-    if (inline_here(op, handle.mount)) {
-        Async<T> result{call()};
-        ended_inline(op, handle.mount);
-        return result;
-    }
+    if (inline_here(op, handle.mount)) return Async<T>{run_now(op, handle.mount, call)};
     return Async<T>{away<T>(op, handle.mount, Pins{.handle = handles_->pin(handle)}, std::move(call))};
 }
 
 // For calls that find an object: the index is looked at on the worker, wherever the call ran.
-template <class Call> FileSystem::Async<Entry> Passthrough::run_entry(OpClass op, Node& dir, Call call) {
-    if (inline_here(op, dir.mount)) {
-        Result<Found> found = call();
-        ended_inline(op, dir.mount);
+// `other`: a second node that the call uses, or nullptr.
+template <class Call>
+FileSystem::Async<Entry> Passthrough::run_entry(OpClass op, Node& dir, Node* other, Call call) {
+    if (inline_here(op, dir.mount) && (other == nullptr || inline_here(op, other->mount))) {
+        Result<Found> found = run_now(op, dir.mount, call);
         if (!found) return fail(found.error());
         return enter(Dir{dir}, std::move(*found));
     }
-    return entry_away(op, Pins{.node = nodes_->pin(dir)}, Dir{dir}, std::move(call));
+    Pins pins{.node = nodes_->pin(dir), .other_node = other != nullptr ? nodes_->pin(*other) : NodePin{}};
+    return entry_away(op, std::move(pins), Dir{dir}, std::move(call));
 }
 
 template <class Call>
@@ -119,14 +116,13 @@ FileSystem::Async<Entry> Passthrough::make_entry(const Caller& caller, NodeId pa
         if (!found && found.error() == Errno{EXDEV}) return fail(ESTALE);
         return found;
     };
-    return run_entry(OpClass::change, *node, std::move(call));
+    return run_entry(OpClass::change, *node, nullptr, std::move(call));
 }
 
 template <class Call>
 FileSystem::Async<Created> Passthrough::run_made(Node& dir, std::uint32_t flags, Call call) {
     if (inline_here(OpClass::change, dir.mount)) {
-        Result<Made> made = call();
-        ended_inline(OpClass::change, dir.mount);
+        Result<Made> made = run_now(OpClass::change, dir.mount, call);
         if (!made) return fail(made.error());
         return created(Dir{dir}, std::move(*made), flags);
     }

@@ -30,7 +30,7 @@ Result<Entry> Passthrough::enter(const Dir& dir, Found found) {
     Result<Entry> entry;
     TRY(entry->node, nodes_->intern(std::move(found.fd), facts));
     entry->attr = found.attr;
-    fold_inode(entry->attr);
+    entry->attr.inode = fold(found.attr.inode, facts.identity.device);
     entry->entry_valid = valid_;
     entry->attr_valid = valid_;
     entry->submount = S_ISDIR(found.attr.mode) &&
@@ -39,10 +39,9 @@ Result<Entry> Passthrough::enter(const Dir& dir, Found found) {
 }
 
 // Clients that see one file system tell files apart by inode number alone.
-void Passthrough::fold_inode(Attr& attr) const noexcept {
-    if (!options_.fold_inodes) return;
-    const std::uint32_t device = device_of(attr);
-    if (device != root_device_) attr.inode ^= (std::uint64_t{device} * 0x9e3779b97f4a7c15U) & ~0xffffffffULL;
+std::uint64_t Passthrough::fold(std::uint64_t inode, std::uint32_t device) const noexcept {
+    if (!options_.fold_inodes || device == root_device_) return inode;
+    return inode ^ ((std::uint64_t{device} * 0x9e3779b97f4a7c15U) & ~0xffffffffULL);
 }
 
 FileSystem::Async<Entry> Passthrough::lookup(const Caller&, NodeId parent, const Name& name) {

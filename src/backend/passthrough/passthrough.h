@@ -137,12 +137,13 @@ private:
     bool inline_here(OpClass op, std::uint16_t mount) noexcept;
     void ended_inline(OpClass op, std::uint16_t mount) noexcept;
     void look_for_sleep(OpClass op, std::uint16_t mount, std::uint64_t took_ticks) noexcept;
+    template <class Call> auto run_now(OpClass op, std::uint16_t mount, Call& call);
     template <class Call> auto run(OpClass op, Node& node, Call call);
     template <class Call> auto run(OpClass op, Node& node, Node& other, Call call);
     template <class Call> auto run(OpClass op, Handle& handle, Call call);
     template <class T, class Call>
     rt::Task<Result<T>> away(OpClass op, std::uint16_t mount, Pins pins, Call call);
-    template <class Call> Async<Entry> run_entry(OpClass op, Node& dir, Call call);
+    template <class Call> Async<Entry> run_entry(OpClass op, Node& dir, Node* other, Call call);
     template <class Call> rt::Task<Result<Entry>> entry_away(OpClass op, Pins pins, Dir dir, Call call);
     template <class Make>
     Async<Entry> make_entry(const Caller& caller, NodeId parent, const Name& name, std::uint32_t umask,
@@ -154,7 +155,7 @@ private:
     // lookup.cc
     Result<Found> find_child(const Dir& dir, const char* name, Crossing crossing) const;
     Result<Entry> enter(const Dir& dir, Found found);
-    void fold_inode(Attr& attr) const noexcept;
+    std::uint64_t fold(std::uint64_t inode, std::uint32_t device) const noexcept;
     AttrReply attr_reply(Attr attr) const noexcept;
 
     // open.cc

@@ -182,6 +182,24 @@ TEST_P(Lookup, other_mount_below_the_share_is_told_apart) {
     EXPECT_EQ(::umount(share.dir.path("two").c_str()), 0);
 }
 
+TEST(PassthroughFold, inode_numbers_of_two_mounts_differ_for_clients_that_see_one_file_system) {
+    Share share{{.fold_inodes = true}};
+    for (const char* const point : {"one", "two"}) {
+        stdfs::create_directory(share.dir.path(point));
+        if (::mount("none", share.dir.path(point).c_str(), "tmpfs", 0, "") != 0)
+            GTEST_SKIP() << "needs CAP_SYS_ADMIN";
+        put(share.dir.path(std::string(point) + "/file"), "x");
+    }
+    const auto one = share.lookup(share.node("one"), "file");
+    const auto two = share.lookup(share.node("two"), "file");
+    EXPECT_NE(one->attr.inode, two->attr.inode);
+    EXPECT_EQ(share.getattr(one->node)->attr.inode, one->attr.inode);
+    share.run([&] { share.fs->end_session(); });
+    share.settled_nodes();
+    EXPECT_EQ(::umount(share.dir.path("one").c_str()), 0);
+    EXPECT_EQ(::umount(share.dir.path("two").c_str()), 0);
+}
+
 TEST(PassthroughLimits, nodes_and_handles_at_their_caps_give_enfile) {
     Share share{{.nodes_max = 4, .handles_max = 2}};
     for (int i = 0; i < 5; ++i) put(share.dir.path("f" + std::to_string(i)), "x");
