@@ -175,7 +175,7 @@ protected:
             threads.emplace_back([&stop, &load = *loads.back(), name] { load.run(stop, name); });
         }
         std::uint32_t changes = 0;
-        const auto end = std::chrono::steady_clock::now() + 1500ms;
+        const auto end = std::chrono::steady_clock::now() + 1000ms;
         for (auto next = std::chrono::steady_clock::now(); next < end && !HasFailure(); next += 5ms) {
             std::this_thread::sleep_until(next);
             change(changes++);
