@@ -79,7 +79,8 @@ rt::Task<void> Vrings::set_memory(std::shared_ptr<const MemoryTable> table) {
     table_ = std::move(table);
     for (std::uint32_t index = 0; index < vrings_.size(); ++index) {
         const Vring& vring = vrings_[index];
-        if (vring.started || !vring.kicked || !vring.configured()) continue;
+        const bool wanted = vring.kicked || (vring.enabled.value_or(false) && vring.all_new());
+        if (vring.started || !wanted || !vring.configured()) continue;
         const auto started = co_await start(index);
         if (!started) log::debug("vhost-user: {}", started.error().message);
     }
@@ -214,7 +215,8 @@ rt::Task<Outcome<void>> Vrings::set_enable(VringState state) {
         co_return Outcome<void>{};
     }
     const auto before = std::exchange(vring.enabled, enable);
-    if (!enable || !vring.configured()) co_return Outcome<void>{};
+    // Early: as with an early kick, it starts when the rest is known.
+    if (!enable || !vring.configured() || table_->mappings().empty()) co_return Outcome<void>{};
     if (!vring.kicked && !vring.all_new()) co_return Outcome<void>{};
     const auto started = co_await start(state.index);
     if (started) co_return Outcome<void>{};

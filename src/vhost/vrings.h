@@ -35,7 +35,7 @@ public:
 
     // Every ring that runs is in `table`?
     Outcome<void> check_memory(const MemoryTable& table) const;
-    // The table in force.  Starts what was kicked when its ring could not be found yet.
+    // The table in force.  Starts what was kicked or enabled when its ring could not be found yet.
     rt::Task<void> set_memory(std::shared_ptr<const MemoryTable> table);
 
     Outcome<void> set_num(VringState state);
