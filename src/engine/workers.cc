@@ -23,6 +23,11 @@ std::optional<rt::Ring::Kind> ring_kind(const std::string& option) {
     return std::nullopt;
 }
 
+Workers::~Workers() {
+    for (const auto& worker : workers_) worker->stop();
+    for (const auto& worker : workers_) worker->join();
+}
+
 Outcome<std::unique_ptr<Workers>> Workers::start(const config::ServeOptions& options) {
     std::unique_ptr<Workers> made{new Workers};
     const std::size_t wanted =

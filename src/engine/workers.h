@@ -15,6 +15,10 @@ class Workers {
 public:
     static Outcome<std::unique_ptr<Workers>> start(const config::ServeOptions& options);
 
+    ~Workers();
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
     // Request queues go round the workers in order, hiprio to the first.
     rt::Worker& for_queue(std::uint16_t index) noexcept {
         return *workers_[index == 0 ? 0 : (index - 1U) % workers_.size()];

@@ -8,6 +8,11 @@ namespace viaduct::rt {
 namespace {
 
 constexpr std::size_t kClassBytes = 128;
+constexpr std::size_t class_of(std::size_t bytes) {
+    return (bytes - 1) / kClassBytes;
+}
+
+#ifndef VIADUCT_SANITIZED               // the sanitizers see use-after-free only when the heap is used
 constexpr std::size_t kClassCount = 32; // frames up to 4 KiB
 constexpr std::size_t kKeptPerClassMax = 256;
 
@@ -39,15 +44,13 @@ ThreadLists& lists() {
     return per_thread;
 }
 
-constexpr std::size_t class_of(std::size_t bytes) {
-    return (bytes - 1) / kClassBytes;
-}
+#endif
 
 } // namespace
 
 void* allocate_frame(std::size_t bytes) {
     const std::size_t index = class_of(bytes);
-#ifndef VIADUCT_SANITIZED // the sanitizers see use-after-free only when the heap is used
+#ifndef VIADUCT_SANITIZED
     if (index < kClassCount) {
         auto& list = lists().lists[index];
         if (list.head != nullptr) {

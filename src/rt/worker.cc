@@ -65,11 +65,11 @@ Outcome<std::unique_ptr<Worker>> Worker::make(WorkerOptions options) {
 Worker::~Worker() {
     if (thread_.joinable()) {
         stop();
-        thread_.join();
-    } else {
-        epoch_.reset();
-        ring_.reset();
+        join();
     }
+    // A started worker's went with its thread.
+    epoch_.reset();
+    ring_.reset();
     if (current_worker == this) current_worker = nullptr;
     if (wake_fd_ >= 0) ::close(wake_fd_);
 }
@@ -176,6 +176,10 @@ void Worker::post(Message& message) {
 void Worker::stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     wake();
+}
+
+void Worker::join() {
+    if (thread_.joinable()) thread_.join();
 }
 
 bool Worker::deliver_messages() {

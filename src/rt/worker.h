@@ -92,6 +92,9 @@ public:
     void run();
     // Any thread: run() returns after what was posted before.
     void stop();
+    // Waits for a started worker to end.  Threads that post may still use the worker for a moment after their
+    // message was taken: all workers are joined before any is destroyed.
+    void join();
 
     // Any thread.
     void post(Message& message);

@@ -48,7 +48,7 @@ rt::Task<Result<T>> Passthrough::away(OpClass op, std::uint16_t mount, [[maybe_u
         Result<T> value = call();
         return Timed<T>{.value = std::move(value), .took_ns = monotonic_ns() - began};
     };
-    Timed<T> result = co_await core_->helpers.run(timed);
+    Timed<T> result = co_await core_->helpers(mount).run(timed);
     core_->mounts.ran_away(mount, op, result.took_ns);
     co_return std::move(result.value);
 }
@@ -89,12 +89,13 @@ FileSystem::Async<Entry> Passthrough::run_entry(OpClass op, Node& dir, Node* oth
         return enter(Dir{dir}, std::move(*found));
     }
     Pins pins{.node = nodes_->pin(dir), .other_node = other != nullptr ? nodes_->pin(*other) : NodePin{}};
-    return entry_away(op, std::move(pins), Dir{dir}, std::move(call));
+    return entry_away(op, dir.mount, std::move(pins), Dir{dir}, std::move(call));
 }
 
 template <class Call>
-rt::Task<Result<Entry>> Passthrough::entry_away(OpClass op, Pins pins, Dir dir, Call call) {
-    auto task = away<Found>(op, dir.mount, std::move(pins), std::move(call));
+rt::Task<Result<Entry>> Passthrough::entry_away(OpClass op, std::uint16_t mount, Pins pins, Dir dir,
+                                                Call call) {
+    auto task = away<Found>(op, mount, std::move(pins), std::move(call));
     Result<Found> found = co_await std::move(task);
     if (!found) co_return fail(found.error());
     co_return enter(dir, std::move(*found));

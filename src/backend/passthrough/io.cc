@@ -64,7 +64,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
                                                         std::size_t done) {
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.ring_slots.acquire();
+    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
     state.count(OpClass::read, Place::ring);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(into);
@@ -93,7 +93,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_remote(HandlePin handle, std::ui
     }
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.ring_slots.acquire();
+    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
     state.count(OpClass::read, Place::ring);
     const std::size_t total = segments_bytes(into);
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(total);
@@ -171,7 +171,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
                                                          Segments from, WriteMode mode) {
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.ring_slots.acquire();
+    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
     state.count(OpClass::write, Place::ring);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(from);

@@ -136,7 +136,7 @@ void Passthrough::Core::close(int fd, std::uint16_t mount) {
     };
     auto* const job = new Close{shared_from_this(), fd};
     job->origin = worker;
-    helpers.start(*job);
+    helpers(mount).start(*job);
 }
 
 void Passthrough::look_for_sleep(OpClass op, std::uint16_t mount, std::uint64_t took_ticks) noexcept {

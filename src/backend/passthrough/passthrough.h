@@ -88,10 +88,16 @@ private:
     // Shared with the tables, which close descriptors through it, and with closes that are still running when
     // this object is gone.
     struct Core final : FdCloser, std::enable_shared_from_this<Core> {
-        explicit Core(std::uint32_t helpers_max) : helpers(helpers_max) {}
+        explicit Core(std::uint32_t helpers_max) : local_helpers(helpers_max), remote_helpers(helpers_max) {}
+
+        // A remote mount that hangs keeps its callers' helpers; local ones must not wait behind them.
+        rt::Helpers& helpers(std::uint16_t mount) noexcept {
+            return mounts.at(mount).remote ? remote_helpers : local_helpers;
+        }
         void close(int fd, std::uint16_t mount) override;
 
-        rt::Helpers helpers;
+        rt::Helpers local_helpers;
+        rt::Helpers remote_helpers;
         MountTable mounts;
     };
 
@@ -144,7 +150,8 @@ private:
     template <class T, class Call>
     rt::Task<Result<T>> away(OpClass op, std::uint16_t mount, Pins pins, Call call);
     template <class Call> Async<Entry> run_entry(OpClass op, Node& dir, Node* other, Call call);
-    template <class Call> rt::Task<Result<Entry>> entry_away(OpClass op, Pins pins, Dir dir, Call call);
+    template <class Call>
+    rt::Task<Result<Entry>> entry_away(OpClass op, std::uint16_t mount, Pins pins, Dir dir, Call call);
     template <class Make>
     Async<Entry> make_entry(const Caller& caller, NodeId parent, const Name& name, std::uint32_t umask,
                             Make make);

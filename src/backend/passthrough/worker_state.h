@@ -30,10 +30,16 @@ inline std::uint64_t ticks() noexcept {
 inline constexpr std::uint64_t kSurelyQuickTicks = kSlowNs;
 
 struct alignas(64) WorkerState {
-    explicit WorkerState(std::uint32_t ring_operations_max) : ring_slots(ring_operations_max) {}
+    explicit WorkerState(std::uint32_t ring_operations_max)
+        : local_slots(ring_operations_max), remote_slots(ring_operations_max) {}
+
+    // Of ring operations that may block.  Remote mounts have their own, so that one that hangs uses up nobody
+    // else's.
+    rt::Slots& slots(bool remote) noexcept { return remote ? remote_slots : local_slots; }
 
     // That thread's alone.
-    rt::Slots ring_slots;
+    rt::Slots local_slots;
+    rt::Slots remote_slots;
     std::uint64_t call_ended_ticks = 0; // when the latest inline call ended
     // Written by that thread, read by any.
     std::array<std::array<sync::Counter, kPlaces>, kOpClasses> calls;
