@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fcntl.h>
 #include <fstream>
 
@@ -245,7 +246,8 @@ TEST_P(ChainLayout, an_indirect_table_may_be_longer_than_the_ring) {
         const Opened file = open(*guest, "file");
         char seed = 0;
         // Pieces of the data; three more are headers of request and reply.
-        for (const std::size_t pieces : {253U, 254U, 255U, 256U, 257U, 509U}) {
+        const auto counts = size == 8 ? std::array{254U, 256U, 509U} : std::array{253U, 255U, 257U};
+        for (const std::size_t pieces : counts) {
             SCOPED_TRACE(testing::Message() << "ring of " << size << ", table of " << pieces + 3);
             const std::string data = pattern(kMegabyte, ++seed);
             put(*guest, write_request(file, 0, data));
@@ -268,7 +270,7 @@ TEST_P(ChainLayout, an_indirect_table_may_be_longer_than_the_ring) {
 // Longer than our own driver makes them.
 TEST_P(ChainLayout, an_indirect_table_may_have_513_514_and_many_more_entries) {
     make("file", "");
-    for (const std::size_t entries : {512U, 513U, 514U, 1000U, 4000U}) {
+    for (const std::size_t entries : {513U, 514U, 4000U}) {
         SCOPED_TRACE(entries);
         const auto guest = connect(8, true);
         ASSERT_TRUE(guest);
