@@ -287,6 +287,38 @@ TEST_P(MemoryChange, memory_that_was_removed_is_not_reached_any_more) {
     EXPECT_TRUE(guest->serves(2));
 }
 
+TEST_P(MemoryChange, memory_is_let_go_only_when_the_requests_in_it_have_ended) {
+    ServedShare slow{{"--faults", "getattr:delay=300"}};
+    const auto guest = RawGuest::connect({.socket = slow.socket(), .packed = GetParam()});
+    ASSERT_TRUE(guest);
+    ASSERT_TRUE(guest->start_session(1));
+    const ExtraMemory extra{1 << 20};
+    ASSERT_TRUE(guest->front_end().add_region(extra.whole()));
+    const auto request = getattr_request(5);
+    std::memcpy(extra.at(0), request.data(), request.size());
+    const std::array readable{extra.range(0, request.size())};
+    const std::array writable{extra.range(4096, 512)};
+    ASSERT_TRUE(guest->ring(1).add(readable, writable, guest.get()));
+    ASSERT_TRUE(guest->ring(1).add(readable, writable, guest.get()));
+    guest->kick(1);
+    // Taken, both of them, when what lies behind is answered.
+    read_event(guest->call_fd(1));
+    const auto next = guest->add(1, statfs_request());
+    ASSERT_TRUE(next);
+    guest->kick(1);
+    ASSERT_TRUE(readable_within(guest->call_fd(1), 5s));
+    const auto begun = std::chrono::steady_clock::now();
+    ASSERT_TRUE(guest->front_end().remove_region(extra.whole().description));
+    EXPECT_GT(std::chrono::steady_clock::now() - begun, 50ms);
+    fuse_out_header header;
+    std::memcpy(&header, extra.at(4096), sizeof header);
+    EXPECT_EQ(header.unique, 5U);
+    EXPECT_EQ(header.len, kGetattrReplyBytes);
+    const std::vector<std::byte> before{extra.at(0), extra.at(1 << 20)};
+    EXPECT_FALSE(readable_within(guest->error_fd(1), 100ms));
+    EXPECT_EQ(before, (std::vector<std::byte>{extra.at(0), extra.at(1 << 20)}));
+}
+
 TEST_P(MemoryChange, a_front_end_that_shrinks_its_memory_loses_its_connection_and_the_next_is_served) {
     for (const bool rings : {false, true}) {
         SCOPED_TRACE(rings ? "rings" : "buffers");

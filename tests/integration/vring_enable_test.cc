@@ -126,6 +126,21 @@ TEST_P(VringEnable, a_ring_that_is_enabled_and_never_given_a_kick_descriptor_is_
     EXPECT_TRUE(guest->wait_for_all(1));
 }
 
+TEST_P(VringEnable, a_ring_that_is_enabled_before_its_memory_is_known_is_served_with_or_without_a_kick) {
+    for (const bool kicked : {false, true}) {
+        const auto guest = connect(false);
+        ASSERT_TRUE(guest);
+        ASSERT_TRUE(guest->negotiate());
+        ASSERT_TRUE(guest->add(1, init_request()));
+        ASSERT_TRUE(guest->front_end().set_vring_call(1, guest->call_fd(1)));
+        ASSERT_TRUE(guest->describe(1, guest->first_base()));
+        if (kicked) ASSERT_TRUE(guest->front_end().set_vring_kick(1, guest->kick_fd(1)));
+        ASSERT_TRUE(guest->front_end().set_vring_enable(1, true));
+        ASSERT_TRUE(guest->share());
+        EXPECT_TRUE(guest->wait_for_all(1)) << kicked;
+    }
+}
+
 TEST_P(VringEnable, an_enable_for_a_ring_that_is_not_set_up_serves_nothing) {
     const auto guest = connect();
     ASSERT_TRUE(guest);
