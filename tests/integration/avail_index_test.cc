@@ -179,7 +179,7 @@ TEST_F(AvailIndex, a_packed_ring_of_any_size_wraps_without_loss) {
         const auto guest = connect(size, true, true);
         ASSERT_TRUE(guest);
         ASSERT_TRUE(guest->start_session(1));
-        const std::uint32_t requests = 35'000;
+        const std::uint32_t requests = 20'000;
         std::uint32_t free = std::min(size / 2, RawGuest::kPiecesPerQueue);
         std::vector<std::uint32_t> pieces;
         for (std::uint32_t done = 0; done < requests;) {

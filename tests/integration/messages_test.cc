@@ -170,7 +170,8 @@ TEST_F(Messages, an_end_in_mid_message_is_the_end_of_that_connection_only) {
         ASSERT_TRUE(guest);
         whole = vhost::frame(Request::set_mem_table, kFlagNeedReply, table(*guest, 2));
     }
-    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    // All of a header's places, and some of the payload's.
+    for (std::size_t bytes = 0; bytes < whole.size(); bytes += bytes < 14 ? 1 : 7) {
         const auto guest = connect(false);
         ASSERT_TRUE(guest);
         if (bytes == 0) continue;
