@@ -269,8 +269,12 @@ Status Device::reset() {
             queue.queue->end(Errno{ECONNABORTED}, false);
             queue.base.reset();
         }
+        // As QEMU does at a reboot: features are set once more, memory stays.
+        std::uint64_t features = front_end_->features();
+        if (front_end_->protocol_features() != 0) features |= vhost::kFeatureProtocolFeatures;
         if ((front_end_->protocol_features() & vhost::kProtocolResetDevice) != 0)
             TRY_STATUS(check(front_end_->reset_device()));
+        TRY_STATUS(check(front_end_->set_features(features)));
     }
     return start();
 }

@@ -125,7 +125,8 @@ Load::~Load() {
     for (const auto& of_thread : slots_) {
         for (const auto& slot : of_thread) lookups += slot->take_lookups();
     }
-    if (!device_.hiprio().drain(after(std::chrono::seconds{10}))) device_.hiprio().end(Errno{ETIMEDOUT}, true);
+    if (!device_.hiprio().drain(after(std::chrono::seconds{10})))
+        device_.hiprio().end(Errno{ETIMEDOUT}, true);
     if (file_ != 0) {
         static_cast<void>(client_.release(file_, handle_));
         static_cast<void>(client_.unlink(folder_, kFileName));
