@@ -319,13 +319,13 @@ TEST_F(HungShare, direct_files_are_read_and_written_on_the_ring_only) {
     if (::access("/usr/bin/strace", X_OK) != 0) GTEST_SKIP() << "strace is not installed";
 
     const std::string trace = folder_.file("trace");
-    auto started =
-        test::Daemon::start({.argv = {"/usr/bin/strace", "-f", "-o", trace, "-e",
-                                      "trace=openat,close,pread64,preadv,preadv2,pwrite64,pwritev,pwritev2",
-                                      test::program("viaductd"), "--shared-dir", share_, "--socket-path",
-                                      socket_, "--allow-direct-io", "--workers", "1"},
-                             .socket = socket_,
-                             .start_limit = 30s});
+    auto started = test::Daemon::start(
+        {.argv = {"/usr/bin/strace", "-f", "-E", "ASAN_OPTIONS=detect_leaks=0", "-o", trace, "-e",
+                  "trace=openat,close,pread64,preadv,preadv2,pwrite64,pwritev,pwritev2",
+                  test::program("viaductd"), "--shared-dir", share_, "--socket-path", socket_,
+                  "--allow-direct-io", "--workers", "1"},
+         .socket = socket_,
+         .start_limit = 30s});
     ASSERT_TRUE(started) << started.error().message;
     daemon_ = std::move(*started);
     connect();
