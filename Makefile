@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-ROUNDS ?= 20
+MINUTES ?= 30
 
 # Debian 12 packages to build.  gtest and benchmark belong to the same tree; ccache is used where present.
 BUILD_PACKAGES := clang-19 lld-19 llvm-19 libclang-rt-19-dev cmake ninja-build pkg-config \
@@ -67,8 +67,8 @@ release: deps ## optimised programs, in build/release/bin
 install: release ## into $(DESTDIR)$(PREFIX)
 	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
 
-soak: build ## the integration and guest tests over and over (ROUNDS=20)
-	$(CTEST) --preset dev -L 'integration|guest' --repeat until-fail:$(ROUNDS)
+soak: build deps-test ## the integration and guest tests over and over (MINUTES=30)
+	@tools/soak $(MINUTES)
 
 format: ## format every C++ file
 	@tools/format

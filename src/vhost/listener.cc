@@ -65,6 +65,10 @@ const char* hint_for(Errno error) {
     }
 }
 
+// Together one second.
+constexpr int kDyingTriesMax = 50;
+constexpr int kDyingPauseMs = 20;
+
 // Makes room for the file when what is there is a socket that nobody holds.
 Outcome<void> remove_stale(const std::string& path, const sockaddr_un& address) {
     struct stat info{};
@@ -72,7 +76,13 @@ Outcome<void> remove_stale(const std::string& path, const sockaddr_un& address) 
     if (!S_ISSOCK(info.st_mode))
         return failure("socket path " + path +
                        ": exists and is not a socket; remove it or choose another path");
-    const Errno answer = probe(address);
+    Errno answer = probe(address);
+    // A process that was killed a moment ago holds its socket until the kernel has torn down its io_uring, of
+    // which nothing tells; a daemon that is started again at once must not be refused for it.
+    for (int tries = 0; tries < kDyingTriesMax && answer == Errno{EPROTOTYPE}; ++tries) {
+        ::poll(nullptr, 0, kDyingPauseMs);
+        answer = probe(address);
+    }
     if (answer == Errno{EPROTOTYPE})
         return failure("socket path " + path +
                        ": in use by a running process; stop it or choose another path");

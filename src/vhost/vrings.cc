@@ -24,7 +24,11 @@ Vrings::Vrings(DeviceOperations& device)
     : device_(device), table_(std::make_shared<MemoryTable>()), vrings_(device.queue_count()) {}
 
 Outcome<void> Vrings::check_index(std::uint32_t index) const {
-    if (index >= vrings_.size()) return failure(sentence("queue {}: there are {}", index, vrings_.size()));
+    if (index >= vrings_.size())
+        return failure(sentence(
+            "queue {} does not exist: the device has hiprio and {} request queues; let the front end "
+            "use fewer, or start the device with a larger --queues",
+            index, vrings_.size() - 1));
     return {};
 }
 

@@ -16,19 +16,22 @@ struct Ring {
     bool packed = false;
     bool event_idx = true;
     bool indirect = true;
+    const char* worker_ring = "auto";
 };
 
 class Smoke : public testing::TestWithParam<Ring> {};
 
 std::string name_of(const testing::TestParamInfo<Ring>& info) {
     return std::string{info.param.packed ? "packed" : "split"} + (info.param.event_idx ? "_event_idx" : "") +
-           (info.param.indirect ? "_indirect" : "");
+           (info.param.indirect ? "_indirect" : "") +
+           (info.param.worker_ring == std::string_view{"auto"} ? "" : "_without_io_uring");
 }
 
 INSTANTIATE_TEST_SUITE_P(Rings, Smoke,
                          testing::Values(Ring{}, Ring{.event_idx = false, .indirect = false},
                                          Ring{.packed = true},
-                                         Ring{.packed = true, .event_idx = false, .indirect = false}),
+                                         Ring{.packed = true, .event_idx = false, .indirect = false},
+                                         Ring{.worker_ring = "poll"}),
                          name_of);
 
 TEST_P(Smoke, a_file_is_read_over_two_queues) {
@@ -37,9 +40,10 @@ TEST_P(Smoke, a_file_is_read_over_two_queues) {
     const std::string text = "over the viaduct\n";
     folder.write("share/file", text);
     const std::string socket = folder.file("socket");
-    const auto daemon = test::Daemon::start(
-        {.argv = {test::program("viaduct"), "serve", "--share", share, "--socket", socket, "--queues", "2"},
-         .socket = socket});
+    const auto daemon =
+        test::Daemon::start({.argv = {test::program("viaduct"), "serve", "--share", share, "--socket", socket,
+                                      "--queues", "2", "--ring", GetParam().worker_ring},
+                             .socket = socket});
     ASSERT_TRUE(daemon) << daemon.error().message;
     const auto device = driver::Device::connect({.socket = socket,
                                                  .request_queues = 2,

@@ -3,7 +3,7 @@
 // Passthrough: a directory of this host, served to one client.
 //
 // Every node is an O_PATH descriptor and every name is looked up relative to one, so the client cannot name
-// anything outside the share.  A call runs where design.md section 3 says: on the worker where it is quick,
+// anything outside the share.  A call runs where docs/design.md says: on the worker where it is quick,
 // on its ring where there is a ring form, else on a helper.  Nothing borrowed crosses an await: calls that
 // wait pin their nodes and handles first.
 #pragma once
