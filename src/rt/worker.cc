@@ -15,6 +15,8 @@
 namespace viaduct::rt {
 namespace {
 
+constexpr std::uint32_t kPassesPerCollection = 64;
+
 thread_local Worker* current_worker = nullptr;
 
 std::uint64_t monotonic_ns() noexcept {
@@ -71,6 +73,8 @@ Worker::~Worker() {
     epoch_.reset();
     ring_.reset();
     if (current_worker == this) current_worker = nullptr;
+    // Whoever posted the last message may still be about to wake us.
+    while (posting_.load(std::memory_order_acquire) > 0) std::this_thread::yield();
     if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
@@ -111,6 +115,7 @@ void Worker::bind_thread() {
 void Worker::run() {
     ASSERT(is_current());
     std::uint64_t idle_since_ns = 0;
+    std::uint32_t passes = 0;
     while (true) {
         stats_.passes.add();
         const bool stopping = stopping_.load(std::memory_order_acquire);
@@ -122,6 +127,8 @@ void Worker::run() {
         worked |= sweep_sources();
         ring_->submit();
         epoch_->quiescent();
+        // A worker that always finds work frees what it has retired now and then.
+        if (++passes % kPassesPerCollection == 0) epoch_->collect();
         if (stopping && inbox_.load(std::memory_order_acquire) == nullptr) break;
         if (worked) {
             idle_since_ns = 0;
@@ -165,12 +172,15 @@ void Worker::wake() {
 }
 
 void Worker::post(Message& message) {
+    posting_.fetch_add(1, std::memory_order_relaxed);
     Message* head = inbox_.load(std::memory_order_relaxed);
     do {
         message.next_ = head;
     } while (
         !inbox_.compare_exchange_weak(head, &message, std::memory_order_seq_cst, std::memory_order_relaxed));
     if (!is_current()) wake();
+    // Release: the last touch of this object by this thread.
+    posting_.fetch_sub(1, std::memory_order_release);
 }
 
 void Worker::stop() {

@@ -92,8 +92,8 @@ public:
     void run();
     // Any thread: run() returns after what was posted before.
     void stop();
-    // Waits for a started worker to end.  Threads that post may still use the worker for a moment after their
-    // message was taken: all workers are joined before any is destroyed.
+    // Waits for a started worker to end.  Workers that post to each other are all joined before any is
+    // destroyed.
     void join();
 
     // Any thread.
@@ -199,6 +199,7 @@ private:
     std::atomic<Message*> inbox_{nullptr}; // newest first
     std::atomic<bool> waiting_{false};
     std::atomic<bool> stopping_{false};
+    std::atomic<std::uint32_t> posting_{0}; // threads inside post()
     int wake_fd_ = -1;
     // This thread's.
     std::unique_ptr<Ring> ring_;

@@ -2,10 +2,13 @@
 //
 // Requests on open files.  Data goes between the client's memory and the FileSystem without a copy here.
 #include "session/answer.h"
+
 #include "session/handlers.h"
 #include "session/wire.h"
+#include <fcntl.h>
 
 #include <algorithm>
+#include <fcntl.h>
 #include <limits>
 
 namespace viaduct::session {
@@ -65,7 +68,8 @@ void serve_write(Lane& lane, Call& call) {
         return lane.refuse(call, EINVAL);
     const Segments from = slice(call.raw->in(), call.request.rest_offset(), in.size, call.segments);
     const fs::WriteOptions options{.cached = (in.write_flags & FUSE_WRITE_CACHE) != 0,
-                                   .kill_suid_sgid = (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0};
+                                   .kill_suid_sgid = (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0,
+                                   .append = (in.flags & O_APPEND) != 0};
     finish<encode_written>(lane, call,
                            lane.fs.write(call.caller, fs::HandleId{in.fh}, in.offset, from, options));
 }
