@@ -2,6 +2,7 @@
 #include "engine/connection.h"
 
 #include "base/log.h"
+#include "rt/thread.h"
 
 #include <sys/socket.h>
 
@@ -13,6 +14,7 @@ session::SessionOptions session_options(const config::ServeOptions& options) {
     made.xattr = options.xattr;
     made.wishes.readdirplus = options.readdirplus && options.cache != "never";
     made.wishes.killpriv_v2 = options.killpriv_v2;
+    made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
     made.wishes.submounts = options.announce_submounts;
     return made;
 }

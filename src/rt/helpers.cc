@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 
 namespace viaduct::rt {
 
@@ -34,7 +35,7 @@ Helpers::~Helpers() {
 }
 
 void Helpers::start(Job& job) {
-    const std::scoped_lock lock{state_->mutex};
+    std::unique_lock lock{state_->mutex};
     job.next_job_ = nullptr;
     (state_->last != nullptr ? state_->last->next_job_ : state_->first) = &job;
     state_->last = &job;
@@ -43,8 +44,26 @@ void Helpers::start(Job& job) {
         state_->work.notify_one();
     } else if (state_->threads < state_->threads_max) {
         ++state_->threads;
-        start_thread("helper", [state = state_] { serve(state); }).detach();
+        try {
+            start_thread("helper", [state = state_] { serve(state); }).detach();
+        } catch (const std::system_error&) {
+            // No more threads for this process or its cgroup.  The ones there are do the work; the very first
+            // is done without: late is better than never.
+            if (--state_->threads > 0) return;
+            state_->first = state_->last = nullptr;
+            state_->queued = 0;
+            lock.unlock();
+            finish(job);
+        }
     }
+}
+
+void Helpers::finish(Job& job) {
+    job.execute();
+    if (job.origin != nullptr)
+        job.origin->post(job);
+    else
+        job.deliver();
 }
 
 void Helpers::serve(const std::shared_ptr<State>& state) {
@@ -61,8 +80,7 @@ void Helpers::serve(const std::shared_ptr<State>& state) {
         if (state->first == nullptr) state->last = nullptr;
         --state->queued;
         lock.unlock();
-        job->execute();
-        job->origin->post(*job);
+        finish(*job);
         lock.lock();
     }
     --state->threads;

@@ -47,7 +47,7 @@ public:
     std::uint32_t busy() const noexcept;
     std::uint32_t waiting() const noexcept;
 
-    // Executed on a helper, then delivered as a message on `origin`.
+    // Executed on a helper, then delivered as a message on `origin`; without one, delivered on the helper.
     class Job : public Message {
     public:
         virtual void execute() = 0;
@@ -68,6 +68,7 @@ private:
     // Shared by this object and each helper thread: a thread inside a call that never returns keeps it alive.
     struct State;
     static void serve(const std::shared_ptr<State>& state);
+    static void finish(Job& job);
     std::shared_ptr<State> state_;
 };
 

@@ -166,17 +166,19 @@ std::size_t PollRing::reap() {
     return count;
 }
 
-int PollRing::wait_ms() const {
+int PollRing::wait_ms(int limit_ms) const {
     if (!ready_.empty() || !done_.empty()) return 0;
-    if (timers_.empty()) return -1;
+    if (timers_.empty()) return limit_ms;
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t deadline_ns = timers_.begin()->first;
     // Rounded up: waking early would only spin.
-    return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
+    const int timer_ms =
+        deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
+    return limit_ms < 0 ? timer_ms : std::min(timer_ms, limit_ms);
 }
 
-void PollRing::wait() {
-    take_events(wait_ms());
+void PollRing::wait(int limit_ms) {
+    take_events(wait_ms(limit_ms));
 }
 
 } // namespace viaduct::rt

@@ -28,14 +28,14 @@ public:
     void unwatch(int fd, Watcher& watcher) override;
     void submit() override {}
     std::size_t reap() override;
-    void wait() override;
+    void wait(int limit_ms) override;
 
 private:
     PollRing();
     void start_poll(Operation& operation);
     void finish_poll(Operation& operation, int result);
     void take_events(int timeout_ms);
-    int wait_ms() const;
+    int wait_ms(int limit_ms) const;
 
     Fd epoll_;
     WatchTable watches_;

@@ -49,8 +49,8 @@ public:
     virtual void submit() = 0;
     // Delivers what has completed; the number delivered.
     virtual std::size_t reap() = 0;
-    // Submits and sleeps until something completes.
-    virtual void wait() = 0;
+    // Submits and sleeps until something completes, or for `limit_ms` milliseconds (-1: without a limit).
+    virtual void wait(int limit_ms) = 0;
 
     // Shorthands.
     Operation readv(int fd, const iovec* iov, std::uint32_t count, std::uint64_t offset, int flags = 0) {

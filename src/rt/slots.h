@@ -5,7 +5,7 @@
 // Bounds the ring operations that may block which one device has outstanding on one worker.
 #pragma once
 
-#include "rt/task.h"
+#include "rt/worker.h"
 
 #include <coroutine>
 #include <cstdint>
@@ -34,34 +34,40 @@ public:
     };
 
     // co_await slots.acquire() gives a Hold.
-    auto acquire() noexcept {
-        struct Awaiter {
-            Slots& slots;
-            bool await_ready() const noexcept {
-                if (slots.free_ == 0) return false;
-                --slots.free_;
-                return true;
-            }
-            // The slot passes from the one who releases it to the one resumed.
-            void await_suspend(std::coroutine_handle<> waiter) const { slots.waiters_.push_back(waiter); }
-            Hold await_resume() const noexcept { return Hold{slots}; }
-        };
-        return Awaiter{*this};
-    }
+    auto acquire() noexcept { return Acquire{*this}; }
     std::size_t waiting() const noexcept { return waiters_.size(); }
 
 private:
+    // The slot passes from the one who releases it to the one who waits.  That one is resumed by a message,
+    // not from within the other: thousands may follow each other without ever suspending.
+    struct Acquire final : Message {
+        Slots& slots;
+        std::coroutine_handle<> waiter;
+        explicit Acquire(Slots& s) noexcept : slots(s) {}
+        void deliver() override { waiter.resume(); }
+        bool await_ready() const noexcept {
+            if (slots.free_ == 0) return false;
+            --slots.free_;
+            return true;
+        }
+        void await_suspend(std::coroutine_handle<> handle) {
+            waiter = handle;
+            slots.waiters_.push_back(this);
+        }
+        Hold await_resume() const noexcept { return Hold{slots}; }
+    };
+
     void release() {
         if (waiters_.empty()) {
             ++free_;
             return;
         }
-        const auto next = waiters_.front();
+        Acquire* const next = waiters_.front();
         waiters_.pop_front();
-        next.resume();
+        Worker::current()->post(*next);
     }
     std::uint32_t free_;
-    std::deque<std::coroutine_handle<>> waiters_;
+    std::deque<Acquire*> waiters_;
 };
 
 } // namespace viaduct::rt

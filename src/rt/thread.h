@@ -15,6 +15,9 @@ namespace viaduct::rt {
 // Per-thread set-up of the calling thread: name (cut at 15 bytes), unshare(CLONE_FS) and umask 0, securebits.
 // What is not permitted is left out; calls as other users then fail by themselves.
 void set_up_thread(const std::string& name) noexcept;
+// False once a thread could not be given a umask of its own (a container whose seccomp profile has no
+// unshare): no umask may be set then for a single call.
+bool threads_have_own_umask() noexcept;
 
 template <class Function> std::thread start_thread(const std::string& name, Function function) {
     return std::thread{[name, function = std::move(function)]() mutable {

@@ -159,8 +159,15 @@ void UringRing::deliver(const io_uring_cqe& cqe) {
     }
 }
 
-void UringRing::wait() {
-    const int result = io_uring_submit_and_wait(&ring_, 1);
+void UringRing::wait(int limit_ms) {
+    int result = 0;
+    if (limit_ms < 0) {
+        result = io_uring_submit_and_wait(&ring_, 1);
+    } else {
+        __kernel_timespec limit{.tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1'000'000LL};
+        io_uring_cqe* first = nullptr;
+        result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, &limit, nullptr);
+    }
     if (result < 0 && result != -EINTR && result != -EBUSY && result != -EAGAIN && result != -ETIME)
         log::error("io_uring_enter: {}", Errno{-result});
 }

@@ -24,7 +24,7 @@ public:
     void unwatch(int fd, Watcher& watcher) override;
     void submit() override;
     std::size_t reap() override;
-    void wait() override;
+    void wait(int limit_ms) override;
 
 private:
     UringRing() = default;

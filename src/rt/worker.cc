@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <system_error>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ namespace viaduct::rt {
 namespace {
 
 constexpr std::uint32_t kPassesPerCollection = 64;
+constexpr int kCollectionPauseMs = 5;
 
 thread_local Worker* current_worker = nullptr;
 
@@ -43,13 +45,18 @@ Outcome<std::unique_ptr<Worker>> Worker::start(WorkerOptions options) {
     std::unique_ptr<Worker> worker{new Worker{std::move(options)}};
     std::promise<Status> opened;
     auto result = opened.get_future();
-    worker->thread_ = start_thread(worker->options_.name, [&worker = *worker, &opened] {
-        const Status status = worker.open();
-        opened.set_value(status);
-        if (status) worker.run();
-        worker.epoch_.reset();
-        worker.ring_.reset();
-    });
+    try {
+        worker->thread_ = start_thread(worker->options_.name, [&worker = *worker, &opened] {
+            const Status status = worker.open();
+            opened.set_value(status);
+            if (status) worker.run();
+            worker.epoch_.reset();
+            worker.ring_.reset();
+        });
+    } catch (const std::system_error& error) {
+        return failure("cannot start worker " + worker->options_.name, Errno{error.code().value()},
+                       "is the limit of processes of this user or cgroup reached?");
+    }
     if (const Status status = result.get(); !status) {
         worker->thread_.join();
         return failure("cannot start worker " + worker->options_.name, status.error());
@@ -156,8 +163,9 @@ void Worker::wait() {
     if (inbox_.load(std::memory_order_seq_cst) == nullptr && !stopping_.load(std::memory_order_seq_cst)) {
         stats_.waits.add();
         epoch_->offline();
-        epoch_->collect();
-        ring_->wait();
+        // What another worker may still be looking at is tried again soon: a descriptor that stays open keeps
+        // a deleted file's space and a mount busy.
+        ring_->wait(epoch_->collect() > 0 ? kCollectionPauseMs : -1);
         epoch_->online();
         switches_at_wakeup_ = voluntary_switches();
     }

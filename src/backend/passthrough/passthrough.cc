@@ -134,9 +134,8 @@ void Passthrough::Core::close(int fd, std::uint16_t mount) {
         void execute() override { ::close(fd); }
         void deliver() override { delete this; }
     };
-    auto* const job = new Close{shared_from_this(), fd};
-    job->origin = worker;
-    helpers(mount).start(*job);
+    // Nobody waits for it, and the worker may be gone before it ends.
+    helpers(mount).start(*new Close{shared_from_this(), fd});
 }
 
 void Passthrough::look_for_sleep(OpClass op, std::uint16_t mount, std::uint64_t took_ticks) noexcept {
