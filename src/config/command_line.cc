@@ -200,7 +200,8 @@ Outcome<Request> CommandLine::parse(int argc, const char* const* argv) {
             std::string hint = "see " + state_->program + " --help";
             if (nearest != state_->names.end() && distance(option, *nearest) <= 3)
                 hint = "did you mean " + *nearest + "?";
-            return usage_failure("there is no option \"" + word + "\"; " + hint);
+            return usage_failure(
+                std::string{"there is no option \""}.append(word).append("\"; ").append(hint));
         }
         return usage_failure("too many words; see " + state_->program + " --help");
     } catch (const CLI::ArgumentMismatch&) {

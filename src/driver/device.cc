@@ -153,6 +153,7 @@ Status Device::share_memory(const std::vector<const DmaRegion*>& regions) {
         return {};
     }
     std::vector<vhost::SharedRegion> table;
+    table.reserve(regions.size());
     for (const DmaRegion* region : regions) table.push_back(shared(*region));
     return check(front_end_->set_memory(table));
 }

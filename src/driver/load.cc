@@ -153,6 +153,7 @@ LoadResult Load::run(const LoadLimit& limit) {
     count_queues(total, -1);
     std::vector<LoadResult> results(options_.threads);
     std::vector<std::thread> threads;
+    threads.reserve(options_.threads);
     for (std::uint32_t number = 0; number < options_.threads; ++number) {
         threads.push_back(rt::start_thread(
             "load", [&, number] { results[number] = LoadThread{*this, number, slots_[number]}.run(limit); }));
