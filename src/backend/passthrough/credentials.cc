@@ -63,6 +63,8 @@ Credentials::Switched::Switched(const Credentials& credentials, const fs::Caller
         umask_before = ::umask(umask); // this thread's alone, see rt/thread.h
     }
     if (!own.can_switch_) return;
+    // Read before the first switch ever on this thread, which may take some of them.
+    thread_capabilities();
     if (caller.gid != own.gid_) {
         group = true;
         complete = set_fs_id(SYS_setfsgid, caller.gid);
