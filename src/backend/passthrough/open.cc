@@ -112,8 +112,9 @@ rt::Task<Result<Opened>> Passthrough::open_away(NodePin node, std::uint32_t flag
 Result<Created> Passthrough::created(const Dir& dir, Made made, std::uint32_t flags) {
     Result<Created> result;
     TRY(result->entry, enter(dir, std::move(made.found)));
+    // Known to the client already, it may have gone meanwhile: a FORGET on another queue takes our count too.
     const auto node = nodes_->find(result->entry.node);
-    ASSERT(node.has_value()); // we have just been given a count on it
+    if (!node) return fail(node.error());
     auto opened = handle_for(std::move(made.file), **node, flags);
     if (!opened) {
         nodes_->forget(result->entry.node, 1);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/passthrough/share.h"
 
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <thread>
 
 namespace viaduct::passthrough {
 namespace {
@@ -188,6 +191,67 @@ TEST_P(Create, rename_flags_reach_the_host) {
     ASSERT_TRUE(rename("a", "c"));
     EXPECT_FALSE(stdfs::exists(share.dir.path("a")));
     EXPECT_EQ(rename("a", "c").error(), Errno{ENOENT});
+}
+
+std::uint64_t effective_capabilities() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct data[2] = {};
+    EXPECT_EQ(::syscall(SYS_capget, &header, data), 0);
+    return std::uint64_t{data[1].effective} << 32 | data[0].effective;
+}
+
+// On a thread whose capabilities do follow its user, which those of rt/thread.h do not.
+TEST(PassthroughCredentials, first_switch_of_a_thread_loses_none_of_its_capabilities) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const Credentials credentials;
+    std::thread{[&credentials] {
+        const std::uint64_t before = effective_capabilities();
+        for (int i = 0; i < 2; ++i) {
+            std::uint64_t inside = 0;
+            credentials.as(kUser, 0, [&inside] {
+                inside = effective_capabilities();
+                return 0;
+            });
+            EXPECT_EQ(inside, before & ~(std::uint64_t{1} << CAP_FSETID));
+            EXPECT_EQ(effective_capabilities(), before);
+        }
+    }}.join();
+}
+
+TEST(PassthroughThreads, forget_of_a_node_that_is_being_created_costs_that_request_only) {
+    Share share;
+    put(share.dir.path("f"), "x");
+    std::atomic<bool> over = false;
+    std::thread forgetting{[&] {
+        const auto member = rt::EpochMember::join();
+        while (!over) {
+            auto entry = share.fs->lookup(kRoot, kRootNode, name("f"));
+            ASSERT_TRUE(entry.ready());
+            if (entry.value()) share.fs->forget(entry.value()->node, ~0ULL);
+            member->quiescent();
+            member->collect();
+        }
+    }};
+    std::thread creating{[&] {
+        const auto member = rt::EpochMember::join();
+        for (int i = 0; i < 3000; ++i) {
+            auto made = share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0);
+            ASSERT_TRUE(made.ready());
+            if (made.value()) {
+                share.fs->forget(made.value()->entry.node, 1);
+                auto released = share.fs->release(made.value()->opened.handle);
+                EXPECT_TRUE(released.ready() && released.value());
+            } else {
+                EXPECT_EQ(made.value().error(), Errno{ESTALE});
+            }
+            member->quiescent();
+            if (i % 8 == 0) member->collect();
+        }
+        over = true;
+    }};
+    creating.join();
+    over = true;
+    forgetting.join();
 }
 
 TEST(PassthroughReadOnly, every_change_is_refused) {
