@@ -38,7 +38,6 @@ Status Device::declare_dead(const char* why) {
     if (dead_) return fail(ETIMEDOUT);
     dead_ = true;
     log::error("device is dead: {}; its memory has been taken away from the requests that remain", why);
-    options_.died();
     return fail(ETIMEDOUT);
 }
 
@@ -48,6 +47,7 @@ rt::Task<bool> Device::drain_port(QueuePort& port, bool old_memory_only) {
 }
 
 rt::Task<Status> Device::set_memory(std::shared_ptr<const vhost::MemoryTable> table, bool drain) {
+    if (dead_) co_return fail(EIO);
     const auto old_table = std::exchange(table_, table);
     Status status;
     for (const auto& port : ports_) {

@@ -36,7 +36,6 @@ struct DeviceOptions {
     std::uint16_t request_queues_max = 64;
     bool packed = true; // offer VIRTIO_F_RING_PACKED
     std::chrono::milliseconds drain_timeout{10'000};
-    std::function<void()> died = [] {}; // told once, when the device is declared dead; control thread
 };
 
 class Device final : public vhost::DeviceOperations {
@@ -58,8 +57,7 @@ public:
     rt::Task<Status> set_queue_error(std::uint16_t index, Fd error) override;
     rt::Task<void> reset() override;
 
-    // Requests would not end in time and the device's memory was taken away: it serves nobody any more.
-    bool dead() const noexcept { return dead_; }
+    bool dead() const noexcept override { return dead_; }
     // The front end shrank a file that is mapped here.
     bool memory_lost() const noexcept { return table_ && table_->lost(); }
     // Waits for requests that outlived the device; only then may it be destroyed.

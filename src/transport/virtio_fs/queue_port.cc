@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <unistd.h>
+#include <utility>
 
 namespace viaduct::transport {
 namespace {
@@ -11,6 +12,13 @@ namespace {
 // A request object whose lists grew past this gives their memory back when it is done: 1 MiB in pages, a
 // header and some slack.
 constexpr std::size_t kSegmentsKeptMax = 512;
+
+// A guest that resets a queue and breaks it again cannot fill the log.
+constexpr std::uint32_t kComplaintsMax = 10;
+
+// With all 32 of a polling driver published together it and the worker took turns: every batch was a sleep
+// and a wake-up, and null requests ran at half the rate.
+constexpr std::uint32_t kServedPerPublication = 8;
 
 void signal_eventfd(FdRef fd) noexcept {
     const std::uint64_t one = 1;
@@ -21,8 +29,9 @@ void signal_eventfd(FdRef fd) noexcept {
 
 } // namespace
 
-QueuePort::QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink) noexcept
-    : index_(index), worker_(worker), sink_(sink) {}
+QueuePort::QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink,
+                     std::size_t segments_max) noexcept
+    : index_(index), worker_(worker), sink_(sink), segments_max_(segments_max) {}
 
 QueuePort::~QueuePort() {
     ASSERT(!started_);
@@ -46,6 +55,7 @@ Status QueuePort::start(vhost::QueueSetup setup, std::shared_ptr<const vhost::Me
     broken_ = false;
     armed_ = false;
     staged_ = false;
+    signal_due_ = false;
     ++run_;
     worker_.add(*this);
     return {};
@@ -118,9 +128,18 @@ QueuePort::Request& QueuePort::take_request() {
     return request;
 }
 
+void QueuePort::count_segments(Request& request) noexcept {
+    const std::size_t capacity = request.capacity();
+    segments_ += capacity - request.segments;
+    request.segments = capacity;
+}
+
+// What is kept for reuse stays below half the bound: a queue with nothing in flight always takes a chain.
 void QueuePort::recycle(Request& request) {
+    const std::size_t kept_max = segments_ > segments_max_ / 2 ? 0 : kSegmentsKeptMax;
     for (auto* const list : {&request.chain.readable, &request.chain.writable})
-        if (list->capacity() > kSegmentsKeptMax) std::vector<iovec>{}.swap(*list);
+        if (list->capacity() > kept_max) std::vector<iovec>{}.swap(*list);
+    count_segments(request);
     free_.push_back(&request);
 }
 
@@ -141,6 +160,7 @@ void QueuePort::give_back(Request& request, std::size_t reply_bytes) {
 bool QueuePort::serve_one() {
     Request& request = take_request();
     const auto popped = queue_->pop(request.chain);
+    count_segments(request);
     if (!popped || !*popped) {
         recycle(request);
         if (!popped) break_queue();
@@ -165,8 +185,11 @@ rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
     std::uint32_t served = 0;
     visit_bytes_ = 0;
     while (served < budget.requests && visit_bytes_ < budget.bytes && enabled_ && accepting_ && !broken_ &&
-           serve_one())
-        ++served;
+           has_room() && serve_one()) {
+        // A driver that polls can refill the ring while the rest is served; one that sleeps is woken once, at
+        // the end.
+        if (++served % kServedPerPublication == 0) publish();
+    }
     flush();
     if (served == 0) return Visit::idle;
     stats_.visits_with_work.add();
@@ -175,16 +198,23 @@ rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
 
 bool QueuePort::arm() {
     if (!enabled_ || !accepting_ || broken_) return false;
+    // A request that ends makes room; the worker is awake then, and sweeps.
+    if (!has_room()) return false;
     if (!kick_) return true; // a front end without a kick descriptor asks to be polled
     if (armed_) return false;
     armed_ = true;
     return queue_->enable_kicks();
 }
 
-void QueuePort::flush() {
+void QueuePort::publish() {
     if (!staged_ || broken_) return;
     staged_ = false;
-    if (!queue_->publish() || !call_) return;
+    signal_due_ |= queue_->publish();
+}
+
+void QueuePort::flush() {
+    publish();
+    if (!std::exchange(signal_due_, false) || !call_) return;
     stats_.signals.add();
     signal_eventfd(call_);
 }
@@ -193,7 +223,10 @@ void QueuePort::break_queue() {
     if (broken_) return;
     flush(); // what was answered before the break is the guest's
     broken_ = true;
-    log::error("queue {} is broken and stays so until it is reset: {}", index_, queue_->reason());
+    if (complaints_ < kComplaintsMax) {
+        log::error("queue {} is broken and stays so until it is reset: {}", index_, queue_->reason());
+        if (++complaints_ == kComplaintsMax) log::error("queue {}: no more is said when it breaks", index_);
+    }
     if (error_) signal_eventfd(error_);
 }
 

@@ -30,7 +30,12 @@ struct QueueStats {
 
 class QueuePort final : public rt::Source, private rt::Watcher {
 public:
-    QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink) noexcept;
+    // Segments for which the requests of a queue have memory: 16 MiB of it, twice what 1024 requests of 1 MiB
+    // need.  A chain may name 32768, so from here on no chain is taken until requests have ended.
+    static constexpr std::size_t kSegmentsMax = std::size_t{1} << 20U;
+
+    QueuePort(std::uint16_t index, rt::Worker& worker, fuse::RequestSink& sink,
+              std::size_t segments_max = kSegmentsMax) noexcept;
     QueuePort(const QueuePort&) = delete;
     QueuePort& operator=(const QueuePort&) = delete;
     ~QueuePort();
@@ -84,7 +89,12 @@ private:
         }
         void complete(std::size_t reply_bytes) override { port_.give_back(*this, reply_bytes); }
 
+        std::size_t capacity() const noexcept {
+            return chain.readable.capacity() + chain.writable.capacity();
+        }
+
         virtio::Chain chain;
+        std::size_t segments = 0; // what segments_ counts for it
         MemoryUse* use = nullptr;
         std::uint64_t run = 0; // of the port, when the chain was taken
 
@@ -96,8 +106,11 @@ private:
     Request& take_request();
     void give_back(Request& request, std::size_t reply_bytes);
     void recycle(Request& request);
+    void count_segments(Request& request) noexcept;
+    bool has_room() const noexcept { return segments_ < segments_max_; }
     bool serve_one();
-    void flush();
+    void publish();
+    void flush(); // publishes, and signals at most once
     void break_queue();
     rt::Task<bool> wait_for_requests(std::chrono::nanoseconds timeout, bool old_only);
     std::uint64_t waited_for(bool old_only) const noexcept;
@@ -105,6 +118,7 @@ private:
     const std::uint16_t index_;
     rt::Worker& worker_;
     fuse::RequestSink& sink_;
+    const std::size_t segments_max_;
     QueueStats stats_;
 
     std::optional<virtio::DeviceQueue> queue_;
@@ -115,11 +129,14 @@ private:
     bool enabled_ = false;
     bool accepting_ = false;
     bool broken_ = false;
-    bool armed_ = false;    // kicks are on
-    bool staged_ = false;   // used elements wait for publish()
-    std::uint64_t run_ = 0; // counts start(); replies to chains of an earlier run are dropped
+    std::uint32_t complaints_ = 0;
+    bool armed_ = false;      // kicks are on
+    bool staged_ = false;     // used elements wait for publish()
+    bool signal_due_ = false; // what was published is to be signalled
+    std::uint64_t run_ = 0;   // counts start(); replies to chains of an earlier run are dropped
     std::uint64_t in_flight_ = 0;
     std::uint64_t visit_bytes_ = 0;
+    std::size_t segments_ = 0;                     // sum of the capacities of all requests
     std::vector<std::unique_ptr<MemoryUse>> uses_; // newest last
     std::vector<std::unique_ptr<Request>> requests_;
     std::vector<Request*> free_; // last in, first out: the warm ones are used again
