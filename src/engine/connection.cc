@@ -4,8 +4,6 @@
 #include "base/log.h"
 #include "rt/thread.h"
 
-#include <sys/socket.h>
-
 namespace viaduct::engine {
 namespace {
 
@@ -36,15 +34,11 @@ Outcome<std::unique_ptr<Connection>> Connection::make(const config::ServeOptions
     made->session_ = std::make_unique<session::Session>(*made->file_system_, session_options(options));
     for (const auto& worker : workers.all()) made->session_->attach_worker(*worker);
     made->sink_ = std::make_unique<Sink>(*made->session_);
-    made->socket_ = socket.get();
-    // When the device is dead no more messages are taken; the answer to the present one still goes out.
-    auto died = [raw = made.get()] { ::shutdown(raw->socket_, SHUT_RD); };
     made->device_ = std::make_unique<transport::Device>(
         transport::DeviceOptions{.tag = options.tag,
                                  .request_queues_max = static_cast<std::uint16_t>(options.queues),
                                  .packed = options.packed,
-                                 .drain_timeout = std::chrono::milliseconds{options.drain_timeout_ms},
-                                 .died = std::move(died)},
+                                 .drain_timeout = std::chrono::milliseconds{options.drain_timeout_ms}},
         [&workers](std::uint16_t index) -> rt::Worker& { return workers.for_queue(index); }, *made->sink_);
     made->backend_ = std::make_unique<vhost::Backend>(std::move(socket), *made->device_);
     return made;

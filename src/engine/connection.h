@@ -58,7 +58,6 @@ private:
     std::unique_ptr<Sink> sink_;
     std::unique_ptr<transport::Device> device_;
     std::unique_ptr<vhost::Backend> backend_;
-    int socket_ = -1; // the backend's, borrowed
 };
 
 } // namespace viaduct::engine

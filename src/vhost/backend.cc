@@ -27,6 +27,7 @@ rt::Task<Status> Backend::answer_all() {
             if (!sent && sent.error() == Errno{EPIPE}) co_return Status{};
             if (!sent) co_return sent;
         }
+        if (device_.dead()) co_return Status{};
         // Other connections share this worker, and a front end can send without pause.
         co_await rt::Worker::current()->yield();
     }

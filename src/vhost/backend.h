@@ -17,9 +17,10 @@ namespace viaduct::vhost {
 class Backend {
 public:
     // `device` outlives this object.
-    Backend(Fd socket, DeviceOperations& device) : socket_(std::move(socket)), protocol_(device) {}
+    Backend(Fd socket, DeviceOperations& device)
+        : socket_(std::move(socket)), device_(device), protocol_(device) {}
 
-    // Answers the front end until it leaves, then resets the device.
+    // Answers the front end until it leaves or the device is dead, then resets the device.
     // EPROTO: it broke the protocol and was let go.  Otherwise an error of the socket.
     rt::Task<Status> serve();
 
@@ -32,6 +33,7 @@ private:
     rt::Task<Status> answer_all();
 
     MessageSocket socket_;
+    DeviceOperations& device_;
     DeviceProtocol protocol_;
 };
 

@@ -57,6 +57,10 @@ public:
     // session ended, memory let go.
     virtual rt::Task<void> reset() = 0;
 
+    // Requests would not end in time and the memory was taken away from them: the front end gets the answer
+    // to its present message, and is then let go.
+    virtual bool dead() const { return false; }
+
 protected:
     ~DeviceOperations() = default;
 };

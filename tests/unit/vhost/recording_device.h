@@ -32,6 +32,7 @@ public:
     std::uint32_t base_at_stop = 7;
     std::optional<Errno> refuse_start;
     std::optional<Errno> stop_error;
+    bool dies_at_stop = false;
     std::optional<Errno> refuse_memory;
     std::shared_ptr<const MemoryTable> memory;
     std::uint16_t queues = 3;
@@ -63,6 +64,7 @@ public:
         calls.push_back("stop " + std::to_string(index));
         running.erase(index);
         base = base_at_stop;
+        died = died || dies_at_stop;
         if (stop_error) co_return fail(*stop_error);
         co_return Status{};
     }
@@ -87,6 +89,8 @@ public:
         memory.reset();
         co_return;
     }
+    bool dead() const override { return died; }
+    bool died = false;
 };
 
 inline rt::Task<void> keep(rt::Task<Result<std::vector<std::byte>>> task,
