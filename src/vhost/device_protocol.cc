@@ -111,6 +111,8 @@ rt::Task<DeviceProtocol::Answer> DeviceProtocol::answer(Message message) {
     case Request::rem_mem_reg:
         done = co_await change_memory(std::move(message));
         break;
+    case Request::set_vring_num:
+    case Request::set_vring_base:
     case Request::set_vring_addr:
     case Request::set_vring_enable:
         done = co_await change_vring(std::move(message));
@@ -174,14 +176,6 @@ std::optional<DeviceProtocol::Answer> DeviceProtocol::answer_at_once(Message& me
     }
     case Request::set_config:
         return as_answer(set_config(message));
-    case Request::set_vring_num: {
-        const auto state = payload_of<VringState>(message);
-        return as_answer(state ? vrings_.set_num(*state) : std::unexpected{state.error()});
-    }
-    case Request::set_vring_base: {
-        const auto state = payload_of<VringState>(message);
-        return as_answer(state ? vrings_.set_base(*state) : std::unexpected{state.error()});
-    }
     default:
         return std::nullopt;
     }
@@ -272,7 +266,14 @@ rt::Task<Outcome<void>> DeviceProtocol::change_vring(Message message) {
         co_return co_await vrings_.set_address(address);
     }
     CO_TRY(const auto state, payload_of<VringState>(message));
-    co_return co_await vrings_.set_enable(state);
+    switch (message.request()) {
+    case Request::set_vring_num:
+        co_return co_await vrings_.set_num(state);
+    case Request::set_vring_base:
+        co_return co_await vrings_.set_base(state);
+    default:
+        co_return co_await vrings_.set_enable(state);
+    }
 }
 
 rt::Task<Outcome<void>> DeviceProtocol::set_event(Message message) {

@@ -90,20 +90,21 @@ rt::Task<void> Vrings::set_memory(std::shared_ptr<const MemoryTable> table) {
     }
 }
 
-Outcome<void> Vrings::set_num(VringState state) {
-    TRY_STATUS(check_index(state.index));
+rt::Task<Outcome<void>> Vrings::set_num(VringState state) {
+    CO_TRY_STATUS(check_index(state.index));
     Vring& vring = vrings_[state.index];
     if (state.num == 0 || state.num > virtio::kQueueSizeMax)
-        return failure(sentence("queue {}: {} entries; 1 to {} are possible", state.index, state.num,
-                                virtio::kQueueSizeMax));
+        co_return failure(sentence("queue {}: {} entries; 1 to {} are possible", state.index, state.num,
+                                   virtio::kQueueSizeMax));
     if (!packed() && !std::has_single_bit(state.num))
-        return failure(
+        co_return failure(
             sentence("queue {}: {} entries; a split ring has a power of two", state.index, state.num));
     if (vring.started && state.num != vring.size)
-        return failure(sentence("queue {} runs: its size stays {}", state.index, vring.size));
+        co_return failure(sentence("queue {} runs: its size stays {}", state.index, vring.size));
     vring.size = state.num;
     vring.size_is_new = true;
-    return {};
+    co_await start_if_due(state.index);
+    co_return Outcome<void>{};
 }
 
 rt::Task<Outcome<void>> Vrings::set_address(VringAddress address) {
@@ -120,6 +121,7 @@ rt::Task<Outcome<void>> Vrings::set_address(VringAddress address) {
     if (!vring.started) {
         vring.addresses = addresses;
         vring.addresses_are_new = true;
+        co_await start_if_due(address.index);
         co_return Outcome<void>{};
     }
     // The flags ask for dirty logging, which is not offered; nothing else about them matters.
@@ -132,15 +134,17 @@ rt::Task<Outcome<void>> Vrings::set_address(VringAddress address) {
     co_return co_await start(address.index);
 }
 
-Outcome<void> Vrings::set_base(VringState state) {
-    TRY_STATUS(check_index(state.index));
+rt::Task<Outcome<void>> Vrings::set_base(VringState state) {
+    CO_TRY_STATUS(check_index(state.index));
     Vring& vring = vrings_[state.index];
-    if (vring.started) return failure(sentence("queue {} runs: its base is its own", state.index));
+    if (vring.started) co_return failure(sentence("queue {} runs: its base is its own", state.index));
     if (!packed() && state.num > 0xffff)
-        return failure(sentence("queue {}: base {} of a split ring is beyond 65535", state.index, state.num));
+        co_return failure(
+            sentence("queue {}: base {} of a split ring is beyond 65535", state.index, state.num));
     vring.base = state.num;
     vring.base_is_new = true;
-    return {};
+    co_await start_if_due(state.index);
+    co_return Outcome<void>{};
 }
 
 rt::Task<Outcome<std::uint32_t>> Vrings::get_base(std::uint32_t index) {
@@ -255,6 +259,14 @@ void Vrings::clear() {
     for (Vring& vring : vrings_) vring = Vring{};
     table_ = std::make_shared<MemoryTable>();
     features_ = 0;
+}
+
+rt::Task<void> Vrings::start_if_due(std::uint32_t index) {
+    const Vring& vring = vrings_[index];
+    if (vring.started || !vring.kicked || !vring.all_new() || table_->mappings().empty()) co_return;
+    const auto started = co_await start(index);
+    // Its memory may still come, or other addresses.
+    if (!started) log::debug("vhost-user: kicked, not started: {}", started.error().message);
 }
 
 // The device gets descriptors of its own: ours serve the next start.

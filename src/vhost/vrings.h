@@ -2,11 +2,11 @@
 //
 // The vrings of one connection: what the front end has said of each, and whether it runs.
 //
-// A vring is stopped or started, and independently enabled or not.  It starts with its kick descriptor.  When
-// the front end never sends one, it starts when it is enabled, if number, addresses and base were all sent
-// since it last stopped: an enable that comes for every queue must not wake a ring of a guest that is gone.
-// Enabled changes by SET_VRING_ENABLE and reset alone; without protocol features a vring is enabled from the
-// start.
+// A vring is stopped or started, and independently enabled or not.  It starts with its kick descriptor; when
+// that came early, once number, addresses and base were all sent and its memory is there.  When the front end
+// never sends one, it starts when it is enabled, if number, addresses and base were all sent since it last
+// stopped: an enable that comes for every queue must not wake a ring of a guest that is gone. Enabled changes
+// by SET_VRING_ENABLE and reset alone; without protocol features a vring is enabled from the start.
 //
 // Control thread.  Everything is checked before anything is changed; a sentence says why something is
 // refused.
@@ -38,9 +38,9 @@ public:
     // The table in force.  Starts what was kicked or enabled when its ring could not be found yet.
     rt::Task<void> set_memory(std::shared_ptr<const MemoryTable> table);
 
-    Outcome<void> set_num(VringState state);
+    rt::Task<Outcome<void>> set_num(VringState state);
     rt::Task<Outcome<void>> set_address(VringAddress address);
-    Outcome<void> set_base(VringState state);
+    rt::Task<Outcome<void>> set_base(VringState state);
     // Stops the vring; its base, now and when asked again.
     rt::Task<Outcome<std::uint32_t>> get_base(std::uint32_t index);
     // Descriptors: invalid ones mean "none".
@@ -91,6 +91,8 @@ private:
     Outcome<void> check_ring(std::uint32_t index, const virtio::QueueLayout& layout,
                              const MemoryTable& table) const;
 
+    // Starts what was kicked early, when the last of what it needs has come.
+    rt::Task<void> start_if_due(std::uint32_t index);
     rt::Task<Outcome<void>> start(std::uint32_t index);
     rt::Task<Outcome<void>> stop(std::uint32_t index);
     rt::Task<Outcome<void>> restart(std::uint32_t index);

@@ -168,14 +168,34 @@ TEST(DeviceProtocol, enable_for_every_queue_does_not_wake_the_ring_of_a_guest_th
     EXPECT_THAT(front.device.calls, IsEmpty());
 }
 
-TEST(DeviceProtocol, kick_before_the_ring_is_known_counts_when_it_is_enabled) {
+TEST(DeviceProtocol, kick_before_the_ring_is_known_counts_when_it_is) {
     Conversation front;
     EXPECT_TRUE(front.event(Request::set_vring_kick, 0));
     EXPECT_THAT(front.device.calls, IsEmpty());
     front.set_up(0);
-    EXPECT_TRUE(front.state(Request::set_vring_enable, 0, 1));
-    EXPECT_THAT(front.device.calls, ElementsAre("start 0 base 3 enabled"));
     EXPECT_TRUE(front.device.running.at(0).kick);
+    EXPECT_TRUE(front.state(Request::set_vring_enable, 0, 1));
+    EXPECT_THAT(front.device.calls, ElementsAre("enable 0"));
+}
+
+// Without the feature there is no message that enables it.
+TEST(DeviceProtocol, kick_before_number_addresses_and_base_in_any_order_starts_the_queue) {
+    std::array<int, 3> order{0, 1, 2};
+    do {
+        Conversation front;
+        EXPECT_TRUE(front.number(Request::set_features, virtio::kFeatureVersion1));
+        EXPECT_TRUE(front.add_region(0));
+        EXPECT_TRUE(front.event(Request::set_vring_kick, 0));
+        front.device.take();
+        for (const int step : order) {
+            EXPECT_THAT(front.device.calls, IsEmpty());
+            if (step == 0) EXPECT_TRUE(front.state(Request::set_vring_num, 0, 64));
+            if (step == 1) EXPECT_TRUE(front.address(0));
+            if (step == 2) EXPECT_TRUE(front.state(Request::set_vring_base, 0, 3));
+        }
+        EXPECT_THAT(front.device.calls, ElementsAre("start 0 base 3 enabled"));
+        EXPECT_TRUE(front.device.running.at(0).kick);
+    } while (std::ranges::next_permutation(order).found);
 }
 
 TEST(DeviceProtocol, kick_before_the_memory_counts_when_it_comes) {
