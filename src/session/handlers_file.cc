@@ -2,10 +2,7 @@
 //
 // Requests on open files.  Data goes between the client's memory and the FileSystem without a copy here.
 #include "session/answer.h"
-
 #include "session/handlers.h"
-#include "session/wire.h"
-#include <fcntl.h>
 
 #include <algorithm>
 #include <fcntl.h>
@@ -16,8 +13,11 @@ namespace {
 
 // Offsets from here on are negative to the host, and -1 would mean the file's own position.
 constexpr std::uint64_t kOffsetMax = std::numeric_limits<std::int64_t>::max();
-// What one system call moves at most.
-constexpr std::uint64_t kTransferBytesMax = 0x7ffff000;
+// READ and WRITE move no more than this, whatever they ask for: a back end may need memory of its own for all
+// of it.  A client whose pages have 64 KiB reads 256 of them at once; none asks for more.
+constexpr std::size_t kTransferBytesMax = 16U << 20U;
+// What one system call copies at most.
+constexpr std::uint64_t kCopyBytesMax = 0x7ffff000;
 
 std::size_t encode_read(Lane&, Call& call, const std::size_t& bytes) {
     return fuse::reply_in_place(call.raw->out(), call.unique(), bytes);
@@ -58,7 +58,8 @@ void serve_read(Lane& lane, Call& call) {
         return lane.refuse(call, EINVAL);
     // As much as was asked for and there is room for: a client takes a shorter answer for the end of the
     // file.
-    const Segments into = slice(call.raw->out(), fuse::kOutHeaderBytes, in.size, call.segments);
+    const std::size_t bytes_max = std::min<std::size_t>(in.size, kTransferBytesMax);
+    const Segments into = slice(call.raw->out(), fuse::kOutHeaderBytes, bytes_max, call.segments);
     finish<encode_read>(lane, call, lane.fs.read(call.caller, fs::HandleId{in.fh}, in.offset, into));
 }
 
@@ -66,7 +67,8 @@ void serve_write(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_write_in>();
     if (in.offset > kOffsetMax) [[unlikely]]
         return lane.refuse(call, EINVAL);
-    const Segments from = slice(call.raw->in(), call.request.rest_offset(), in.size, call.segments);
+    const std::size_t bytes_max = std::min<std::size_t>(in.size, kTransferBytesMax);
+    const Segments from = slice(call.raw->in(), call.request.rest_offset(), bytes_max, call.segments);
     const fs::WriteOptions options{.cached = (in.write_flags & FUSE_WRITE_CACHE) != 0,
                                    .kill_suid_sgid = (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0,
                                    .append = (in.flags & O_APPEND) != 0};
@@ -102,7 +104,7 @@ void serve_lseek(Lane& lane, Call& call) {
 
 // The reply's count has 32 bits.
 void serve_copy_file_range(Lane& lane, Call& call) {
-    copy_range<encode_written>(lane, call, kTransferBytesMax);
+    copy_range<encode_written>(lane, call, kCopyBytesMax);
 }
 
 void serve_copy_file_range_64(Lane& lane, Call& call) {

@@ -15,6 +15,12 @@ using test::FakeRequest;
 using test::FuseMessage;
 using test::ToyFileSystem;
 
+FuseMessage read(std::uint64_t fh, std::uint64_t offset, std::uint32_t size) {
+    FuseMessage message{FUSE_READ};
+    message.with(fuse_read_in{.fh = fh, .offset = offset, .size = size});
+    return message;
+}
+
 class Handlers : public testing::Test {
 protected:
     Handlers() { on.init(); }
@@ -26,11 +32,6 @@ protected:
     }
     std::uint64_t opendir() {
         return on.handle(FuseMessage{FUSE_OPENDIR, 1}.with(fuse_open_in{}))->body<fuse_open_out>().fh;
-    }
-    static FuseMessage read(std::uint64_t fh, std::uint64_t offset, std::uint32_t size) {
-        FuseMessage message{FUSE_READ};
-        message.with(fuse_read_in{.fh = fh, .offset = offset, .size = size});
-        return message;
     }
 
     ToyFileSystem fs;
@@ -99,6 +100,34 @@ TEST_F(Handlers, write_takes_its_data_from_any_cut) {
         const auto& stored = fs.node(id).data;
         ASSERT_EQ(stored.size(), data.size() + 2);
         EXPECT_EQ(std::memcmp(stored.data() + 2, data.data(), data.size()), 0);
+    }
+}
+
+// Says of every READ and WRITE that all of it was done.
+class BoundlessFileSystem final : public ToyFileSystem {
+public:
+    Async<std::size_t> read(const fs::Caller&, fs::HandleId, std::uint64_t, Segments into) override {
+        return Result<std::size_t>{segments_bytes(into)};
+    }
+    Async<std::size_t> write(const fs::Caller&, fs::HandleId, std::uint64_t, Segments from,
+                             fs::WriteOptions) override {
+        return Result<std::size_t>{segments_bytes(from)};
+    }
+};
+
+TEST(Transfers, no_request_moves_more_than_16_mib) {
+    constexpr std::uint32_t kMost = 16U << 20U;
+    BoundlessFileSystem fs;
+    OneWorker on{fs};
+    on.init();
+    const std::vector<std::byte> data(kMost + 4096);
+    for (const std::size_t piece : {0U, 1U << 20U}) {
+        for (const std::uint32_t size : {kMost, kMost + 4096, 0xffffffffU}) {
+            EXPECT_EQ(on.handle(read(1, 0, size), kMost + 4096 + 16, 0, piece)->reply_bytes(), kMost + 16);
+        }
+        FuseMessage write{FUSE_WRITE};
+        write.with(fuse_write_in{.fh = 1, .size = kMost + 4096}).with_bytes(data.data(), data.size());
+        EXPECT_EQ(on.handle(write, 24, piece)->body<fuse_write_out>().size, kMost);
     }
 }
 
