@@ -75,8 +75,4 @@ std::size_t SegmentWriter::room() const noexcept {
     return segments_bytes(segments_) - offset_;
 }
 
-void SegmentWriter::room_segments(std::size_t bytes_max, std::vector<iovec>& to) const {
-    append_rest(segments_, offset_, bytes_max, to);
-}
-
 } // namespace viaduct

@@ -47,8 +47,6 @@ public:
     std::size_t write(const void* from, std::size_t bytes) noexcept;
     std::size_t skip(std::size_t bytes) noexcept;
     std::size_t room() const noexcept;
-    // Appends the room, at most `bytes_max` bytes of it, to `to`; consumes nothing.
-    void room_segments(std::size_t bytes_max, std::vector<iovec>& to) const;
 
 private:
     Segments segments_;

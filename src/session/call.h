@@ -23,11 +23,10 @@ struct Call {
     fs::Caller caller;
     std::optional<fs::Name> name;
     std::optional<fs::Name> new_name;
-    std::vector<iovec> segments;   // where the request's own cannot be used as they are; keeps its capacity
-    std::vector<std::byte> buffer; // values of extended attributes; keeps its capacity
+    std::vector<iovec> segments;   // where the request's own cannot be used as they are
+    std::vector<std::byte> buffer; // values of extended attributes
     fs::SetAttr change;
     PackedDirents dirents;
-    bool interrupted = false; // INTERRUPT came: nobody waits for the answer any more
 
     // Free list and list of waiting calls, of the worker that serves it.
     Call* next = nullptr;
@@ -36,6 +35,16 @@ struct Call {
     std::uint64_t unique() const noexcept { return request.header().unique; }
     fs::NodeId node() const noexcept { return fs::NodeId{request.header().nodeid}; }
     template <class T> const T& in() const noexcept { return request.fixed<T>(); }
+
+    // Capacity is kept from request to request, up to these: 1 MiB in pages, and most values.
+    static constexpr std::size_t kSegmentsKeptMax = 512;
+    static constexpr std::size_t kBufferBytesKeptMax = 4096;
+    void give_back() noexcept {
+        if (segments.capacity() > kSegmentsKeptMax) [[unlikely]]
+            std::vector<iovec>{}.swap(segments);
+        if (buffer.capacity() > kBufferBytesKeptMax) [[unlikely]]
+            std::vector<std::byte>{}.swap(buffer);
+    }
 
     // Takes the next string of the request as a name.
     Status take_name(std::optional<fs::Name>& into) noexcept;

@@ -14,7 +14,6 @@ void Lane::refuse(Call& call, Errno error) {
 }
 
 void Lane::add_waiting(Call& call) noexcept {
-    call.interrupted = false;
     call.previous = nullptr;
     call.next = waiting_;
     if (waiting_ != nullptr) waiting_->previous = &call;
@@ -31,9 +30,8 @@ void Lane::remove_waiting(Call& call) noexcept {
 }
 
 bool Lane::interrupt(std::uint64_t unique) noexcept {
-    for (Call* call = waiting_; call != nullptr; call = call->next) {
+    for (const Call* call = waiting_; call != nullptr; call = call->next) {
         if (call->unique() != unique) continue;
-        call->interrupted = true;
         counters.interrupts.add();
         return true;
     }

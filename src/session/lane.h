@@ -59,6 +59,7 @@ public:
     // The end of a call: its memory is reused from here on.
     void complete(Call& call, std::size_t reply_bytes) {
         fuse::RawRequest* const raw = call.raw;
+        call.give_back();
         call.next = free_;
         free_ = &call;
         raw->complete(reply_bytes);
