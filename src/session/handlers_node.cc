@@ -5,8 +5,14 @@
 #include "session/handlers.h"
 #include "session/wire.h"
 
+#include <algorithm>
+
 namespace viaduct::session {
 namespace {
+
+// More in one request would hold up everything else on the worker.  A client puts them in what it may write
+// at once: 1 MiB takes 65536.
+constexpr std::uint32_t kForgetsMax = 65536;
 
 std::size_t encode_statx(Lane&, Call& call, const fs::AttrReply& reply) {
     return call.reply(to_statx(reply));
@@ -37,10 +43,13 @@ void serve_forget(Lane& lane, Call& call) {
     lane.complete(call, 0);
 }
 
-// The count was compared with the bytes that are there.
+// The count was compared with the bytes that are there.  Those beyond the bound keep their lookup counts
+// until the session ends.
 void serve_batch_forget(Lane& lane, Call& call) {
+    const std::uint32_t count = call.in<fuse_batch_forget_in>().count;
+    if (count > kForgetsMax) lane.counters.malformed.add();
     fuse_forget_one one;
-    for (std::uint32_t left = call.in<fuse_batch_forget_in>().count; left > 0; --left) {
+    for (std::uint32_t left = std::min(count, kForgetsMax); left > 0; --left) {
         if (!call.request.take(&one, sizeof one)) break;
         lane.fs.forget(fs::NodeId{one.nodeid}, one.nlookup);
     }

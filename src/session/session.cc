@@ -28,6 +28,8 @@ bool has_room(Segments out, std::size_t bytes) noexcept {
     return bytes == 0;
 }
 
+constexpr std::uint32_t kInitComplaintsMax = 10;
+
 constexpr bool is_xattr(const fuse::Opcode& opcode) noexcept {
     return opcode.group == fuse::OpcodeClass::attributes;
 }
@@ -121,8 +123,11 @@ void Session::serve_session(Lane& lane, Call& call, bool running) {
 Result<fuse::InitReply> Session::begin(const fuse_init_in& offer) {
     const auto reply = fuse::negotiate(offer, options_.wishes);
     if (!reply || !reply->accepted) {
-        log::warn("INIT of protocol {}.{} refused: we speak {}.{}", offer.major, offer.minor, fuse::kMajor,
-                  fuse::kMinor);
+        if (inits_refused_ < kInitComplaintsMax) {
+            ++inits_refused_;
+            log::warn("INIT of protocol {}.{} refused: we speak {}.{}", offer.major, offer.minor,
+                      fuse::kMajor, fuse::kMinor);
+        }
         return reply;
     }
     negotiated_ = {.dialect = {.setxattr_ext = (reply->flags & FUSE_SETXATTR_EXT) != 0},

@@ -93,6 +93,7 @@ private:
     sync::Shared<State> state_{State::idle};
     sync::Shared<std::uint32_t> generation_{0};
     Negotiated negotiated_;
+    std::uint32_t inits_refused_ = 0; // a client cannot fill the log with them
     rt::Slots turn_{1};
 };
 

@@ -162,6 +162,22 @@ TEST_F(SessionTest, forgets_have_no_reply_and_counts_are_clamped) {
     EXPECT_EQ(fs.lookups_held(), 0U);
 }
 
+TEST_F(SessionTest, one_request_forgets_no_more_than_65536_times) {
+    const std::uint64_t a = fs.add_file("a");
+    const std::uint64_t b = fs.add_file("b");
+    on.init();
+    on.handle(FuseMessage{FUSE_LOOKUP}.with_string("a"));
+    on.handle(FuseMessage{FUSE_LOOKUP}.with_string("b"));
+    std::vector<fuse_forget_one> ones(65537, fuse_forget_one{a, 1});
+    ones.back() = {b, 1};
+    FuseMessage batch{FUSE_BATCH_FORGET};
+    batch.with(fuse_batch_forget_in{.count = 65537, .dummy = 0})
+        .with_bytes(ones.data(), ones.size() * sizeof(fuse_forget_one));
+    EXPECT_EQ(on.handle(batch, 0)->reply_bytes(), 0U);
+    EXPECT_EQ(fs.lookups_held(), 1U);
+    EXPECT_EQ(on.counters().malformed.get(), 1U);
+}
+
 TEST_F(SessionTest, interrupt_of_an_unknown_request_is_harmless) {
     on.init();
     EXPECT_EQ(on.handle(FuseMessage{FUSE_INTERRUPT}.with(fuse_interrupt_in{1234}), 16)->reply_bytes(), 0U);
