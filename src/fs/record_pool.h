@@ -27,6 +27,8 @@ class FdCloser {
 public:
     virtual ~FdCloser() = default;
     virtual void close(int fd, std::uint16_t mount) = 0;
+    // Descriptors that it has yet to close.  They count against the bound of each table that asks.
+    virtual std::uint32_t closing() const noexcept { return 0; }
 };
 
 // First member of each record.
@@ -72,6 +74,8 @@ public:
 
     // A place for a new record, to be filled and published, or given back.  ENFILE: all are in use.
     Result<std::uint32_t> allocate() {
+        if (const std::uint32_t closing = closer_->closing(); closing != 0) [[unlikely]]
+            if (in_use() + closing >= records_max_) return fail(ENFILE);
         std::uint32_t index = take_free();
         if (index == kNone) index = take_fresh();
         if (index == kNone) {

@@ -9,6 +9,8 @@ namespace {
 
 struct CountingCloser final : FdCloser {
     int closed = 0;
+    std::uint32_t queued = 0;
+    std::uint32_t closing() const noexcept override { return queued; }
     void close(int fd, std::uint16_t) override {
         ::close(fd);
         ++closed;
@@ -20,6 +22,14 @@ struct HandleTableTest : testing::Test {
     std::unique_ptr<HandleTable> table = *HandleTable::make(4, closer);
     static Fd some_fd() { return Fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}; }
 };
+
+TEST_F(HandleTableTest, descriptors_that_wait_to_be_closed_take_up_room) {
+    closer->queued = 3;
+    EXPECT_TRUE(table->insert(some_fd(), {}));
+    EXPECT_EQ(table->insert(some_fd(), {}).error(), Errno{ENFILE});
+    closer->queued = 0;
+    EXPECT_TRUE(table->insert(some_fd(), {}));
+}
 
 TEST_F(HandleTableTest, handle_is_found_until_it_is_removed) {
     const HandleId id = *table->insert(some_fd(), {.node = 3, .mount = 2, .flags = Handle::append});
