@@ -114,6 +114,9 @@ public:
     virtual Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) = 0;
     virtual Async<void> removexattr(const Caller& caller, NodeId node, std::string name) = 0;
 
+    // A session begins, before any of its calls.  `client_sees_submounts`: it tells file systems below the
+    // share apart; else it takes all inode numbers for those of one.
+    virtual void begin_session([[maybe_unused]] bool client_sees_submounts) {}
     // The session is over and none of its calls is running: drops every lookup count and handle.
     virtual void end_session() = 0;
 };
