@@ -46,20 +46,26 @@ FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, cons
         TRY(open_file, handles_->find(change.handle));
     }
     const auto handle_fd = open_file != nullptr ? std::optional{open_file->fd} : std::nullopt;
-    auto call = [this, fd = node->fd, type = node->type, handle_fd, change]() -> Result<AttrReply> {
-        TRY_STATUS(apply(fd, type, handle_fd, change));
+    auto call = [this, fd = node->fd, type = node->type, handle_fd,
+                 change](bool may_wait) -> Result<AttrReply> {
+        TRY_STATUS(apply(fd, type, handle_fd, change, may_wait));
         TRY(const Attr attr, attr_of(fd));
         return attr_reply(attr);
     };
-    if (open_file == nullptr) return run(OpClass::change, *node, call);
-    if (inline_here(OpClass::change, node->mount)) return run_now(OpClass::change, node->mount, call);
-    Pins pins{.node = nodes_->pin(*node), .handle = handles_->pin(*open_file)};
-    return away<AttrReply>(OpClass::change, node->mount, std::move(pins), call);
+    if (inline_here(OpClass::change, node->mount)) {
+        auto reply = call(false);
+        ended_inline(OpClass::change, node->mount);
+        // EAGAIN: once more, from the start; what has been set already is set to the same again.
+        if (reply || reply.error() != Errno{EAGAIN}) return reply;
+    }
+    Pins pins{.node = nodes_->pin(*node),
+              .handle = open_file != nullptr ? handles_->pin(*open_file) : HandlePin{}};
+    return away<AttrReply>(OpClass::change, node->mount, std::move(pins), [call] { return call(true); });
 }
 
 // Owner before mode: a change of owner drops set-id bits, and the mode is what the client wants in the end.
-Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_fd,
-                          const SetAttr& change) const {
+Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
+                          bool may_wait) const {
     if (change.has(SetAttr::uid_field) || change.has(SetAttr::gid_field)) {
         const uid_t uid = change.has(SetAttr::uid_field) ? change.uid : static_cast<uid_t>(-1);
         const gid_t gid = change.has(SetAttr::gid_field) ? change.gid : static_cast<gid_t>(-1);
@@ -69,7 +75,7 @@ Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_
         if (type == S_IFLNK) return fail(EOPNOTSUPP);
         if (::fchmodat(proc_.dir(), ProcFd::name(fd).bytes, change.mode & 07777, 0) != 0) return fail(errno);
     }
-    if (change.has(SetAttr::size_field)) TRY_STATUS(set_size(fd, type, handle_fd, change));
+    if (change.has(SetAttr::size_field)) TRY_STATUS(set_size(fd, type, handle_fd, change, may_wait));
     TRY(const timespec accessed,
         stamp(change.has(SetAttr::accessed_field), change.has(SetAttr::accessed_now), change.accessed));
     TRY(const timespec modified,
@@ -80,8 +86,9 @@ Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_
     return {};
 }
 
-Status Passthrough::set_size(int fd, std::uint32_t type, std::optional<int> handle_fd,
-                             const SetAttr& change) const {
+// `may_wait` false: EAGAIN where another process holds a lease that has to be broken first.
+Status Passthrough::set_size(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
+                             bool may_wait) const {
     if (change.size > static_cast<std::uint64_t>(INT64_MAX)) return fail(EFBIG);
     if (type == S_IFDIR) return fail(EISDIR);
     if (type != S_IFREG) return fail(EINVAL);
@@ -93,7 +100,7 @@ Status Passthrough::set_size(int fd, std::uint32_t type, std::optional<int> hand
         // A handle opened for reading only (O_RDONLY | O_TRUNC) cannot; its node can.
         if (errno != EINVAL && errno != EBADF) return fail(errno);
     }
-    TRY(const Fd file, proc_.open(fd, O_WRONLY));
+    TRY(const Fd file, proc_.open(fd, O_WRONLY | (may_wait ? 0 : O_NONBLOCK)));
     const auto cut = [&] { return ::ftruncate(file.get(), size); };
     if (credentials_.without_fsetid(kill, cut) != 0) return fail(errno);
     return {};

@@ -87,7 +87,8 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
     if (options_.read_only) return fail(EROFS);
     TRY(Node* const node, nodes_->find(parent));
     TRY(const int host, host_flags(flags));
-    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node}, name]() -> Result<Made> {
+    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node},
+                 name](bool may_wait) -> Result<Made> {
         // The mode limits later opens only: a new file is open for whatever was asked.
         const int create_flags = (host & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, name.c_str(), create_flags, mode & 07777); };
@@ -106,7 +107,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         TRY(made.found, find_child(dir, name.c_str(), Crossing::refused));
         TRY_STATUS(openable(made.found.attr.mode));
         // Cut on behalf of a user, it loses its set-id bits.
-        TRY(made.file, open_file(made.found.fd.get(), host, caller.uid != 0, true));
+        TRY(made.file, open_file(made.found.fd.get(), host, caller.uid != 0, may_wait));
         return made;
     };
     return run_made(*node, flags, std::move(call));
@@ -117,7 +118,7 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
     if (options_.read_only) return fail(EROFS);
     TRY(Node* const node, nodes_->find(parent));
     TRY(const int host, host_flags(flags));
-    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node}]() -> Result<Made> {
+    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node}](bool) -> Result<Made> {
         const int create_flags =
             (host & ~O_TRUNC) | O_TMPFILE | (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, ".", create_flags, mode & 07777); };

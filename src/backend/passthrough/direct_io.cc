@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// O_DIRECT: on the ring, with the client's buffers where the host's alignment allows it.
+// O_DIRECT: on the ring.
 //
-// Where it does not, through an aligned buffer of ours; and what no aligned transfer can do (the tail of a
-// file, a write of half a block) through the page cache.  On a mount that may hang always through our buffer:
-// the device would write to guest memory after we had promised to leave it alone.
+// Reads go through an aligned buffer of ours, always: pages that the kernel has pinned for a transfer are
+// written by the device whatever has become of the mapping, also after we have promised the front end to
+// leave its memory alone.  Writes only read guest memory; on a local mount they use it directly where the
+// host's alignment allows it.  What no aligned transfer can do (the tail of a file, a write of half a block)
+// goes through the page cache.
 #include "backend/passthrough/dispatch.h"
 #include "backend/passthrough/io_pieces.h"
 
@@ -26,40 +28,7 @@ Buffer aligned(std::size_t bytes) {
 
 } // namespace
 
-rt::Task<Result<std::size_t>> Passthrough::read_direct(HandlePin handle, std::uint64_t offset,
-                                                       Segments into) {
-    if (!inline_here(OpClass::read, handle->mount)) {
-        auto bounced = read_bounced(std::move(handle), offset, into);
-        co_return co_await std::move(bounced);
-    }
-    const std::size_t total = segments_bytes(into);
-    std::size_t done = 0;
-    {
-        WorkerState& state = states_.here();
-        rt::Ring& ring = rt::Worker::current()->ring();
-        const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
-        state.count(OpClass::read, Place::ring);
-        Pieces pieces;
-        while (done < total) {
-            const Segments rest = pieces.after(into, done);
-            const int bytes = co_await ring.readv(handle->fd, rest.data(),
-                                                  static_cast<std::uint32_t>(rest.size()), offset + done);
-            if (bytes == -EINTR) continue;
-            if (bytes == -EINVAL) break;
-            if (bytes < 0) co_return fail(-bytes);
-            done += static_cast<std::size_t>(bytes);
-            if (static_cast<std::size_t>(bytes) < segments_bytes(rest)) break;
-        }
-    }
-    if (done == total) co_return done;
-    if (done == 0) {
-        auto bounced = read_bounced(std::move(handle), offset, into);
-        co_return co_await std::move(bounced);
-    }
-    auto buffered = read_buffered(std::move(handle), offset, into, done);
-    co_return co_await std::move(buffered);
-}
-
+// In one transfer; what that leaves (the tail of the file, an interruption) comes through the page cache.
 rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::uint64_t offset,
                                                         Segments into) {
     const std::uint64_t begin = offset / kAlign * kAlign;

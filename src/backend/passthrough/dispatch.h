@@ -44,12 +44,15 @@ rt::Task<Result<T>> Passthrough::away(OpClass op, std::uint16_t mount, [[maybe_u
                                       Call call) {
     states_.here().count(op, Place::helper);
     const auto timed = [&call] {
+        const std::uint64_t switches = voluntary_switches();
         const std::uint64_t began = monotonic_ns();
         Result<T> value = call();
-        return Timed<T>{.value = std::move(value), .took_ns = monotonic_ns() - began};
+        const std::uint64_t ns = monotonic_ns() - began;
+        return Timed<T>{.value = std::move(value),
+                        .took = {.ns = ns, .slept = voluntary_switches() != switches}};
     };
     Timed<T> result = co_await core_->helpers(mount).run(timed);
-    core_->mounts.ran_away(mount, op, result.took_ns);
+    core_->mounts.ran_away(mount, op, result.took);
     co_return std::move(result.value);
 }
 
@@ -120,14 +123,17 @@ FileSystem::Async<Entry> Passthrough::make_entry(const Caller& caller, NodeId pa
     return run_entry(OpClass::change, *node, nullptr, std::move(call));
 }
 
+// `call(may_wait)`: with false, EAGAIN where somebody's lease on the file has to be broken first.
 template <class Call>
 FileSystem::Async<Created> Passthrough::run_made(Node& dir, std::uint32_t flags, Call call) {
     if (inline_here(OpClass::change, dir.mount)) {
-        Result<Made> made = run_now(OpClass::change, dir.mount, call);
-        if (!made) return fail(made.error());
-        return created(Dir{dir}, std::move(*made), flags);
+        Result<Made> made = call(false);
+        ended_inline(OpClass::change, dir.mount);
+        if (made) return created(Dir{dir}, std::move(*made), flags);
+        if (made.error() != Errno{EAGAIN}) return fail(made.error());
     }
-    return made_away(Pins{.node = nodes_->pin(dir)}, Dir{dir}, flags, std::move(call));
+    auto waiting = [call = std::move(call)] { return call(true); };
+    return made_away(Pins{.node = nodes_->pin(dir)}, Dir{dir}, flags, std::move(waiting));
 }
 
 template <class Call>

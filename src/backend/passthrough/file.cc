@@ -3,11 +3,18 @@
 // Calls on open files other than READ and WRITE, and on whole file systems.
 #include "backend/passthrough/dispatch.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 namespace viaduct::passthrough {
+namespace {
+
+// A copy cannot be interrupted and keeps its helper; a short answer makes the client ask for the rest.
+constexpr std::uint64_t kCopyBytesMax = 64U << 20;
+
+} // namespace
 
 // Closing a copy makes the file system report what went wrong so far; local ones have nothing to say.
 FileSystem::Async<void> Passthrough::flush(const Caller&, HandleId id) {
@@ -76,6 +83,7 @@ FileSystem::Async<std::size_t> Passthrough::copy_file_range(const Caller&, Handl
     TRY(Handle* const target, handles_->find(to));
     if (options_.read_only) return fail(EROFS);
     if (flags > UINT32_MAX) return fail(EINVAL);
+    bytes = std::min(bytes, kCopyBytesMax);
     auto call = [from_fd = source->fd, to_fd = target->fd, from_offset, to_offset, bytes,
                  flags]() -> Result<std::size_t> {
         auto from_position = static_cast<off64_t>(from_offset);
@@ -86,7 +94,7 @@ FileSystem::Async<std::size_t> Passthrough::copy_file_range(const Caller&, Handl
         return static_cast<std::size_t>(copied);
     };
     Pins pins{.handle = handles_->pin(*source), .other_handle = handles_->pin(*target)};
-    return away<std::size_t>(OpClass::write, target->mount, std::move(pins), call);
+    return away<std::size_t>(OpClass::whole, target->mount, std::move(pins), call);
 }
 
 // Asks a server on network mounts, and may have to look at the disk on others.
@@ -104,7 +112,7 @@ FileSystem::Async<FsStat> Passthrough::statfs(const Caller&, NodeId id) {
                       .fragment_bytes = static_cast<std::uint32_t>(st.f_frsize),
                       .name_bytes_max = static_cast<std::uint32_t>(st.f_namelen)};
     };
-    return away<FsStat>(OpClass::attr, node->mount, Pins{.node = nodes_->pin(*node)}, call);
+    return away<FsStat>(OpClass::whole, node->mount, Pins{.node = nodes_->pin(*node)}, call);
 }
 
 FileSystem::Async<void> Passthrough::syncfs(const Caller&, NodeId id) {
@@ -115,7 +123,7 @@ FileSystem::Async<void> Passthrough::syncfs(const Caller&, NodeId id) {
         if (::syncfs(file.get()) != 0) return fail(errno);
         return {};
     };
-    return away<void>(OpClass::write, node->mount, Pins{.node = nodes_->pin(*node)}, call);
+    return away<void>(OpClass::whole, node->mount, Pins{.node = nodes_->pin(*node)}, call);
 }
 
 } // namespace viaduct::passthrough

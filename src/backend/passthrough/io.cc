@@ -46,7 +46,7 @@ FileSystem::Async<std::size_t> Passthrough::read(const Caller&, HandleId id, std
     TRY(Handle* const handle, handles_->find(id));
     if (offset > static_cast<std::uint64_t>(INT64_MAX)) return fail(EINVAL);
     if (core_->mounts.at(handle->mount).remote) return read_remote(handles_->pin(*handle), offset, into);
-    if (handle->has(Handle::direct)) return read_direct(handles_->pin(*handle), offset, into);
+    if (handle->has(Handle::direct)) return read_bounced(handles_->pin(*handle), offset, into);
     std::size_t done = 0;
     if (inline_here(OpClass::read, handle->mount)) {
         const Moved moved = read_now(*handle, offset, into);
@@ -78,7 +78,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
         if (bytes <= 0) break;
         done += static_cast<std::size_t>(bytes);
     }
-    core_->mounts.ran_away(handle->mount, OpClass::read, monotonic_ns() - began);
+    core_->mounts.ran_away(handle->mount, OpClass::read, {.ns = monotonic_ns() - began});
     co_return done;
 }
 
@@ -190,7 +190,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
         }
         done += static_cast<std::size_t>(bytes);
     }
-    core_->mounts.ran_away(handle->mount, OpClass::write, monotonic_ns() - began);
+    core_->mounts.ran_away(handle->mount, OpClass::write, {.ns = monotonic_ns() - began});
     co_return outcome(done, error);
 }
 

@@ -19,8 +19,9 @@ Result<Found> Passthrough::find_child(const Dir& dir, const char* name, Crossing
     if (!fd) return fail(blame(dir.fd, fd.error().value()));
     found->fd = std::move(*fd);
     if (const auto status = stat_found(*found); !status) return fail(status.error());
-    found->mount =
-        found->mount_id == dir.mount_id ? dir.mount : core_->mounts.resolve(found->fd.get(), found->mount_id);
+    found->mount = found->mount_id == dir.mount_id
+                       ? dir.mount
+                       : core_->mounts.resolve(found->fd.get(), found->mount_id, device_of(found->attr));
     return found;
 }
 
@@ -40,24 +41,42 @@ Result<Entry> Passthrough::enter(const Dir& dir, Found found) {
 
 // Clients that see one file system tell files apart by inode number alone.
 std::uint64_t Passthrough::fold(std::uint64_t inode, std::uint32_t device) const noexcept {
-    if (!options_.fold_inodes || device == root_device_) return inode;
+    if (!fold_inodes_.load(std::memory_order_relaxed) || device == root_device_) return inode;
     return inode ^ ((std::uint64_t{device} * 0x9e3779b97f4a7c15U) & ~0xffffffffULL);
 }
 
 FileSystem::Async<Entry> Passthrough::lookup(const Caller&, NodeId parent, const Name& name) {
     TRY(Node* const node, nodes_->find(parent));
     const Dir dir{*node};
-    // Whose helpers do it: behind a mount point there may be a server that hangs.
-    std::uint16_t mount = dir.mount;
+    bool crossing = false;
     if (inline_here(OpClass::lookup, dir.mount)) {
         auto found = find_child(dir, name.c_str(), Crossing::refused);
         ended_inline(OpClass::lookup, dir.mount);
         if (found) return enter(dir, std::move(*found));
         if (found.error() != Errno{EXDEV}) return fail(found.error());
-        mount = MountTable::kOverflow;
+        crossing = true;
     }
-    auto call = [this, dir, name] { return find_child(dir, name.c_str(), Crossing::allowed); };
-    return entry_away(OpClass::lookup, mount, Pins{.node = nodes_->pin(*node)}, dir, std::move(call));
+    return lookup_away(nodes_->pin(*node), name, crossing);
+}
+
+// `crossing`: the name is known to be a mount point.  Behind one there may be a server that hangs, and even
+// asking which mount it is may wait for it (its root is revalidated), so crossings have helpers of their own.
+rt::Task<Result<Entry>> Passthrough::lookup_away(NodePin parent, Name name, bool crossing) {
+    const Dir dir{*parent};
+    const auto step = [&](std::uint16_t mount, Crossing allowed) {
+        auto call = [this, &dir, &name, allowed] { return find_child(dir, name.c_str(), allowed); };
+        return away<Found>(OpClass::lookup, mount, Pins{}, call);
+    };
+    if (!crossing) {
+        auto here = step(dir.mount, Crossing::refused);
+        Result<Found> found = co_await std::move(here);
+        if (found) co_return enter(dir, std::move(*found));
+        if (found.error() != Errno{EXDEV}) co_return fail(found.error());
+    }
+    auto beyond = step(MountTable::kUnknown, Crossing::allowed);
+    Result<Found> found = co_await std::move(beyond);
+    if (!found) co_return fail(found.error());
+    co_return enter(dir, std::move(*found));
 }
 
 FileSystem::Async<std::string> Passthrough::readlink(const Caller&, NodeId id) {

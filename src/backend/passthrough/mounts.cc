@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <fcntl.h>
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -65,16 +65,16 @@ bool is_remote_type(std::string_view type) noexcept {
     return type.starts_with("fuse") || std::ranges::find(kRemoteTypes, type) != kRemoteTypes.end();
 }
 
-std::uint64_t monotonic_ns() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+std::uint64_t voluntary_switches() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<std::uint64_t>(usage.ru_nvcsw);
 }
 
-std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id) {
-    const auto find = [this, mount_id](std::uint16_t count) -> std::uint16_t {
-        for (std::uint16_t number = 1; number < count; ++number)
-            if (mounts_[number].id == mount_id) return number;
+std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id, std::uint32_t device) {
+    const auto find = [this, mount_id, device](std::uint16_t count) -> std::uint16_t {
+        for (std::uint16_t number = kUnknown + 1; number < count; ++number)
+            if (mounts_[number].id == mount_id && mounts_[number].device == device) return number;
         return kOverflow;
     };
     // Acquire: pairs with the release below.
@@ -91,6 +91,7 @@ std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id) {
         return kOverflow;
     }
     mounts_[count].id = mount_id;
+    mounts_[count].device = device;
     mounts_[count].remote = remote;
     count_.store(static_cast<std::uint16_t>(count + 1), std::memory_order_release);
     return count;
@@ -108,13 +109,15 @@ void MountTable::was_slow(std::uint16_t number, OpClass op) noexcept {
     state.away_until_ns.store(monotonic_ns() + kAwayNs, std::memory_order_relaxed);
 }
 
-void MountTable::ran_away(std::uint16_t number, OpClass op, std::uint64_t took_ns) noexcept {
+// Time by the clock alone proves nothing: it holds preemption, and the wait for this worker's next pass.
+void MountTable::ran_away(std::uint16_t number, OpClass op, Took took) noexcept {
     Mount& mount = mounts_[number];
-    if (mount.remote) return;
+    if (mount.remote || op == OpClass::whole) return;
     Mount::Class& state = of(mount, op);
-    if (took_ns > kSlowNs) {
+    if (state.away_until_ns.load(std::memory_order_relaxed) == 0) return; // this one call had to wait
+    if (took.ns > kSlowNs && took.slept) {
         was_slow(number, op);
-    } else if (took_ns > kFastNs) {
+    } else if (took.ns > kFastNs) {
         state.fast_calls.store(0, std::memory_order_relaxed);
     } else if (state.fast_calls.fetch_add(1, std::memory_order_relaxed) + 1 >= kFastCallsToReturn) {
         state.fast_calls.store(0, std::memory_order_relaxed);

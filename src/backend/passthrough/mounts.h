@@ -8,6 +8,7 @@
 // left the inline path.
 #pragma once
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/sync.h"
 
@@ -17,9 +18,10 @@
 
 namespace viaduct::passthrough {
 
-// Calls that are quick or slow together.
-enum class OpClass : std::uint8_t { attr, lookup, change, open, close, read, write, list, xattr };
-inline constexpr std::size_t kOpClasses = 9;
+// Calls that are quick or slow together.  `whole`: calls on a whole file or file system (STATFS, SYNCFS,
+// COPY_FILE_RANGE), which are never made on a worker and whose time says nothing about others.
+enum class OpClass : std::uint8_t { attr, lookup, change, open, close, read, write, list, xattr, whole };
+inline constexpr std::size_t kOpClasses = 10;
 
 inline constexpr std::uint64_t kSlowNs = 2'000'000;
 inline constexpr std::uint64_t kFastNs = 500'000;
@@ -28,6 +30,7 @@ inline constexpr std::uint64_t kAwayNs = 5'000'000'000;
 
 struct Mount {
     std::uint64_t id = 0;
+    std::uint32_t device = 0; // of its root
     bool remote = true;
     sync::Shared<bool>
         nowait_refused; // RWF_NOWAIT gives EOPNOTSUPP here: data comes from memory or not at all
@@ -44,9 +47,16 @@ public:
     // Stands for every mount that found no room, and counts as remote.
     static constexpr std::uint16_t kOverflow = 0;
 
+    // A mount that has yet to be reached, behind a mount point.  Counts as remote.
+    static constexpr std::uint16_t kUnknown = 1;
+
     // The number of the mount that `fd` lies on.  Reads mountinfo for a new one and may wait for its server:
     // not on a worker.
-    std::uint16_t resolve(int fd, std::uint64_t mount_id);
+    // `device` is that of the mount's root, where `fd` stands.  Kernels before 6.8 use a mount id again once
+    // its mount is gone; with another device number it is taken for a new mount, which gets a place of its
+    // own, as nodes may still lie on the old one.  An id that comes back with the same device number is not
+    // told apart.
+    std::uint16_t resolve(int fd, std::uint64_t mount_id, std::uint32_t device);
 
     Mount& at(std::uint16_t number) noexcept { return mounts_[number]; }
 
@@ -59,8 +69,13 @@ public:
     }
     // A call that ran inline slept for long.
     void was_slow(std::uint16_t number, OpClass op) noexcept;
-    // A call that ran elsewhere took that long.
-    void ran_away(std::uint16_t number, OpClass op, std::uint64_t took_ns) noexcept;
+    // A call that ran elsewhere took that long by the clock, and slept in it or may not have (ring operations
+    // do not tell).  Sends nothing away; it decides when a class that is away comes back.
+    struct Took {
+        std::uint64_t ns = 0;
+        bool slept = false;
+    };
+    void ran_away(std::uint16_t number, OpClass op, Took took) noexcept;
 
 private:
     static Mount::Class& of(Mount& mount, OpClass op) noexcept {
@@ -70,7 +85,7 @@ private:
 
     std::array<Mount, kMountsMax> mounts_;
     // Mounts below this number are filled in; release-stored under the mutex.
-    sync::Shared<std::uint16_t> count_{1};
+    sync::Shared<std::uint16_t> count_{2};
     sync::Mutex mutex_;   // adding
     bool warned_ = false; // under the mutex
 };
@@ -78,6 +93,7 @@ private:
 // Does a file system of that type answer from elsewhere?
 bool is_remote_type(std::string_view type) noexcept;
 
-std::uint64_t monotonic_ns() noexcept;
+// How often the calling thread gave up the processor by itself.
+std::uint64_t voluntary_switches() noexcept;
 
 } // namespace viaduct::passthrough

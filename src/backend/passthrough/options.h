@@ -30,7 +30,7 @@ struct Options {
     bool xattr = false;
     bool read_only = false;
     bool allow_direct_io = false; // else O_DIRECT is left out when files are opened on the host
-    bool fold_inodes = false;     // the client cannot tell file systems apart: make inode numbers differ
+    bool fold_inodes = false;     // until begin_session() says: make inode numbers of all file systems differ
     std::uint32_t helpers_max = 16;
     std::uint32_t ring_operations_max = 64; // that may block, outstanding per worker
     // 0: as many as RLIMIT_NOFILE allows.

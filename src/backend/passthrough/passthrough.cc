@@ -13,9 +13,11 @@
 namespace viaduct::passthrough {
 namespace {
 
-// Descriptors that are no nodes and no handles: rings, sockets, logs, and those open for the length of a
-// call.
-constexpr std::uint64_t kOtherDescriptors = 256;
+// Descriptors that are no nodes and no handles: those of the queues (390 for 64 of them), of guest memory (up
+// to 509 slots), rings, sockets, logs, and those open for the length of a call.  Of a small limit they get
+// half.
+constexpr std::uint64_t kOtherDescriptors = 2048;
+constexpr std::uint64_t kDescriptorsMin = 320;
 constexpr std::uint64_t kNodesDefaultMax = 1U << 20;
 constexpr std::uint64_t kHandlesDefaultMax = 1U << 18;
 
@@ -28,11 +30,11 @@ Outcome<Budget> descriptors(const Options& options) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     const std::uint64_t all = std::min<std::uint64_t>(limit.rlim_cur, 1U << 30);
-    if (all < kOtherDescriptors + 64)
+    if (all < kDescriptorsMin)
         return failure("RLIMIT_NOFILE is " + std::to_string(all) +
                        ", which leaves no room for files; raise it to "
                        "some thousands (ulimit -n, LimitNOFILE=)");
-    const std::uint64_t room = all - kOtherDescriptors;
+    const std::uint64_t room = all - std::min(kOtherDescriptors, all / 2);
     const std::uint64_t handles =
         options.handles_max != 0 ? options.handles_max : std::min(room / 4, kHandlesDefaultMax);
     const std::uint64_t left = room > handles + 16 ? room - handles : 16;
@@ -93,7 +95,7 @@ Outcome<std::unique_ptr<Passthrough>> Passthrough::make(Options options) {
     Found root{.fd = std::move(share), .attr = {}};
     if (const auto status = stat_found(root); !status)
         return failure(options.share_option + " " + options.share, status.error());
-    root.mount = core->mounts.resolve(root.fd.get(), root.mount_id);
+    root.mount = core->mounts.resolve(root.fd.get(), root.mount_id, device_of(root.attr));
 
     std::unique_ptr<Passthrough> made{new Passthrough{std::move(options), std::move(*proc), std::move(core),
                                                       std::move(*nodes), std::move(*handles)}};
@@ -107,12 +109,18 @@ Passthrough::Passthrough(Options options, ProcFd proc, std::shared_ptr<Core> cor
                          std::unique_ptr<NodeTable> nodes, std::unique_ptr<HandleTable> handles)
     : options_(std::move(options)), proc_(std::move(proc)), core_(std::move(core)), nodes_(std::move(nodes)),
       handles_(std::move(handles)), valid_(validity_of(options_.cache)),
-      states_(options_.ring_operations_max) {}
+      states_(options_.ring_operations_max) {
+    fold_inodes_.store(options_.fold_inodes, std::memory_order_relaxed);
+}
 
 Passthrough::~Passthrough() = default;
 
 void Passthrough::forget(NodeId node, std::uint64_t count) {
     nodes_->forget(node, count);
+}
+
+void Passthrough::begin_session(bool client_sees_submounts) {
+    fold_inodes_.store(!client_sees_submounts, std::memory_order_relaxed);
 }
 
 void Passthrough::end_session() {
@@ -131,9 +139,13 @@ void Passthrough::Core::close(int fd, std::uint16_t mount) {
         std::shared_ptr<Core> core; // one of its owners until the close is done
         int fd;
         Close(std::shared_ptr<Core> c, int f) : core(std::move(c)), fd(f) {}
-        void execute() override { ::close(fd); }
+        void execute() override {
+            ::close(fd);
+            core->closing_now.fetch_sub(1, std::memory_order_relaxed);
+        }
         void deliver() override { delete this; }
     };
+    closing_now.fetch_add(1, std::memory_order_relaxed);
     // Nobody waits for it, and the worker may be gone before it ends.
     helpers(mount).start(*new Close{shared_from_this(), fd});
 }

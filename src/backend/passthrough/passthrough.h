@@ -77,6 +77,7 @@ public:
                                 std::span<std::byte> into) override;
     Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) override;
     Async<void> removexattr(const Caller& caller, NodeId node, std::string name) override;
+    void begin_session(bool client_sees_submounts) override;
     void end_session() override;
 
     // For statistics; any thread.
@@ -88,17 +89,25 @@ private:
     // Shared with the tables, which close descriptors through it, and with closes that are still running when
     // this object is gone.
     struct Core final : FdCloser, std::enable_shared_from_this<Core> {
-        explicit Core(std::uint32_t helpers_max) : local_helpers(helpers_max), remote_helpers(helpers_max) {}
+        explicit Core(std::uint32_t helpers_max)
+            : local_helpers(helpers_max), remote_helpers(helpers_max), crossing_helpers(helpers_max) {}
 
-        // A remote mount that hangs keeps its callers' helpers; local ones must not wait behind them.
+        // A remote mount that hangs keeps its callers' helpers; local ones must not wait behind them, nor
+        // must the way into mounts that are well.
         rt::Helpers& helpers(std::uint16_t mount) noexcept {
+            if (mount == MountTable::kUnknown) return crossing_helpers;
             return mounts.at(mount).remote ? remote_helpers : local_helpers;
         }
         void close(int fd, std::uint16_t mount) override;
+        std::uint32_t closing() const noexcept override {
+            return closing_now.load(std::memory_order_relaxed);
+        }
 
         rt::Helpers local_helpers;
         rt::Helpers remote_helpers;
+        rt::Helpers crossing_helpers;
         MountTable mounts;
+        sync::Shared<std::uint32_t> closing_now; // closes that wait for a helper or are running
     };
 
     // Where a name is looked up: what is needed of a directory's node, for use while that is pinned.
@@ -121,7 +130,7 @@ private:
     };
     template <class T> struct Timed {
         Result<T> value;
-        std::uint64_t took_ns;
+        MountTable::Took took;
     };
     struct WriteMode {
         bool append = false; // at the end of the file, wherever that is now
@@ -161,6 +170,7 @@ private:
 
     // lookup.cc
     Result<Found> find_child(const Dir& dir, const char* name, Crossing crossing) const;
+    rt::Task<Result<Entry>> lookup_away(NodePin parent, Name name, bool crossing);
     Result<Entry> enter(const Dir& dir, Found found);
     std::uint64_t fold(std::uint64_t inode, std::uint32_t device) const noexcept;
     AttrReply attr_reply(Attr attr) const noexcept;
@@ -192,7 +202,6 @@ private:
 
     // direct_io.cc
     rt::Task<Result<std::size_t>> read_remote(HandlePin handle, std::uint64_t offset, Segments into);
-    rt::Task<Result<std::size_t>> read_direct(HandlePin handle, std::uint64_t offset, Segments into);
     rt::Task<Result<std::size_t>> read_bounced(HandlePin handle, std::uint64_t offset, Segments into);
     rt::Task<Result<std::size_t>> read_buffered(HandlePin handle, std::uint64_t offset, Segments into,
                                                 std::size_t done);
@@ -216,8 +225,10 @@ private:
     Step emit(Listing& listing, Chunk& chunk);
 
     // attr.cc
-    Status apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change) const;
-    Status set_size(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change) const;
+    Status apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
+                 bool may_wait) const;
+    Status set_size(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
+                    bool may_wait) const;
 
     const Options options_;
     const ProcFd proc_;
@@ -226,6 +237,7 @@ private:
     const std::unique_ptr<NodeTable> nodes_;
     const std::unique_ptr<HandleTable> handles_;
     std::uint32_t root_device_ = 0;
+    sync::Shared<bool> fold_inodes_;            // set when a session begins, read by any worker
     const std::uint64_t began_ticks_ = ticks(); // for the length of a tick
     const std::uint64_t began_ns_ = monotonic_ns();
     Validity valid_{};

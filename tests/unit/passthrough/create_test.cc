@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/passthrough/share.h"
 
+#include <csignal>
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -252,6 +253,44 @@ TEST(PassthroughThreads, forget_of_a_node_that_is_being_created_costs_that_reque
     creating.join();
     over = true;
     forgetting.join();
+}
+
+// Answers on a worker while a lease is being given up elsewhere, as a Samba server would.
+TEST(PassthroughLease, create_and_change_of_size_wait_for_its_end_off_the_worker) {
+    Share share;
+    put(share.dir.path("f"), "data");
+    const NodeId node = share.node("f");
+    const auto while_leased = [&](auto begin) {
+        const Fd leased{::open(share.dir.path("f").c_str(), O_RDONLY | O_CLOEXEC)};
+        ASSERT_TRUE(leased);
+        ::signal(SIGIO, SIG_IGN);
+        if (::fcntl(leased.get(), F_SETLEASE, F_RDLCK) != 0) GTEST_SKIP() << "no leases on this file system";
+        std::thread waiting{[&] { begin(); }};
+        // What is asked next on the same worker is answered while the holder of the lease takes its time.
+        const auto begun = std::chrono::steady_clock::now();
+        while (::fcntl(leased.get(), F_GETLEASE) == F_RDLCK) std::this_thread::yield();
+        EXPECT_TRUE(share.getattr(node));
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds{10});
+        EXPECT_EQ(::fcntl(leased.get(), F_SETLEASE, F_UNLCK), 0);
+        waiting.join();
+    };
+    while_leased([&] {
+        const auto made = share.call(
+            [&] { return share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0); });
+        ASSERT_TRUE(made);
+        EXPECT_EQ(share.read(made->opened.handle, 0, 9), "data");
+        EXPECT_TRUE(share.release(made->opened.handle));
+        share.settled_nodes(); // an open writer stands in the way of the next lease
+    });
+    if (testing::Test::IsSkipped()) return;
+    while_leased([&] {
+        const auto cut = share.call(
+            [&] { return share.fs->setattr(kRoot, node, {.fields = SetAttr::size_field, .size = 2}); });
+        ASSERT_TRUE(cut);
+        EXPECT_EQ(cut->attr.size, 2U);
+    });
+    EXPECT_EQ(contents(share.dir.path("f")), "da");
+    EXPECT_EQ(share.fs->calls(OpClass::change, Place::helper), 2U);
 }
 
 TEST(PassthroughReadOnly, every_change_is_refused) {

@@ -121,6 +121,22 @@ TEST_P(Io, file_calls_do_what_the_host_does) {
     EXPECT_TRUE(share.call([&] { return share.fs->syncfs(kRoot, kRootNode); }));
 }
 
+TEST(PassthroughCopy, one_call_copies_a_bounded_part) {
+    Share share;
+    put(share.dir.path("f"), "");
+    put(share.dir.path("g"), "");
+    constexpr std::uint64_t kPart = 64U << 20;
+    std::filesystem::resize_file(share.dir.path("f"), kPart + 4096); // a hole: quick to copy
+    const HandleId from = share.handle("f", O_RDONLY);
+    const HandleId to = share.handle("g", O_WRONLY);
+    const auto copy = [&](std::uint64_t at) {
+        return share.call([&] { return share.fs->copy_file_range(kRoot, from, at, to, at, 1U << 30, 0); });
+    };
+    EXPECT_EQ(copy(0), kPart);
+    EXPECT_EQ(copy(kPart), 4096U);
+    EXPECT_EQ(share.fs->calls(OpClass::whole, Place::helper), 2U);
+}
+
 TEST(PassthroughInline, getattr_read_and_write_take_no_lock_and_write_nothing_shared) {
     Share share;
     put(share.dir.path("f"), std::string(8192, 'x'));
@@ -198,7 +214,7 @@ struct Direct : testing::TestWithParam<InlineMode> {
 };
 INSTANTIATE_TEST_SUITE_P(Modes, Direct, testing::Values(InlineMode::automatic, InlineMode::never),
                          [](const auto& info) {
-                             return info.param == InlineMode::never ? "bounced" : "straight";
+                             return info.param == InlineMode::never ? "away" : "inline";
                          });
 
 TEST_P(Direct, reads_are_exact_whatever_their_alignment) {

@@ -194,6 +194,10 @@ TEST(PassthroughFold, inode_numbers_of_two_mounts_differ_for_clients_that_see_on
     const auto two = share.lookup(share.node("two"), "file");
     EXPECT_NE(one->attr.inode, two->attr.inode);
     EXPECT_EQ(share.getattr(one->node)->attr.inode, one->attr.inode);
+    share.fs->begin_session(true); // another client, which sees mounts
+    EXPECT_EQ(share.getattr(one->node)->attr.inode, share.getattr(two->node)->attr.inode);
+    share.fs->begin_session(false);
+    EXPECT_EQ(share.getattr(one->node)->attr.inode, one->attr.inode);
     share.run([&] { share.fs->end_session(); });
     share.settled_nodes();
     EXPECT_EQ(::umount(share.dir.path("one").c_str()), 0);
