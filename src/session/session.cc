@@ -134,6 +134,7 @@ Result<fuse::InitReply> Session::begin(const fuse_init_in& offer) {
                    .minor = reply->minor,
                    .flags = reply->flags,
                    .submounts = (reply->flags & FUSE_SUBMOUNTS) != 0};
+    fs_.begin_session(negotiated_.submounts);
     generation_.fetch_add(1, std::memory_order_relaxed);
     // Release: pairs with the load in handle().
     state_.store(State::running, std::memory_order_release);

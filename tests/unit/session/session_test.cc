@@ -211,6 +211,28 @@ TEST_F(SessionTest, getattr_read_and_write_take_no_lock_and_write_no_shared_line
     EXPECT_EQ(after.shared_writes, before.shared_writes);
 }
 
+class NotedBegins final : public ToyFileSystem {
+public:
+    std::vector<bool> begins;
+    void begin_session(bool client_sees_submounts) override { begins.push_back(client_sees_submounts); }
+};
+
+TEST(SessionBegin, file_system_learns_whether_the_client_sees_submounts) {
+    NotedBegins fs;
+    {
+        OneWorker on{fs};
+        EXPECT_EQ(on.handle(init_message(0, 6))->error(), EPROTO);
+        EXPECT_TRUE(fs.begins.empty());
+        on.init();
+        on.init();
+    }
+    SessionOptions options;
+    options.wishes.submounts = true;
+    OneWorker on{fs, options};
+    on.init();
+    EXPECT_EQ(fs.begins, (std::vector<bool>{false, false, true}));
+}
+
 TEST(SessionXattr, attributes_that_are_off_are_enosys) {
     ToyFileSystem fs;
     OneWorker on{fs, {.xattr = false}};
