@@ -49,6 +49,11 @@ public:
         session_.handle(*request);
         return request;
     }
+    // Delivers what was posted to the worker, and what that posts.
+    void settle() {
+        worker_->stop();
+        worker_->run();
+    }
     void init() { ASSERT_EQ(handle(init_message())->error(), 0); }
 
     Session& session() { return session_; }

@@ -139,6 +139,7 @@ TEST_F(Waiting, init_again_waits_and_then_serves_anew) {
     const auto last = on.start(init_message());
     EXPECT_FALSE(init->completed());
     fs.let_go();
+    on.settle();
     EXPECT_TRUE(slow->completed());
     ASSERT_TRUE(init->completed());
     ASSERT_TRUE(destroy->completed());
