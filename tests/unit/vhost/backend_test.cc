@@ -124,7 +124,8 @@ public:
 // For counting descriptors: what a first connection leaves behind for good is there.
 // A thread that has just ended may not have closed its last descriptor yet.
 bool comes_back_to(std::size_t count) {
-    return ::viaduct::test::wait_until([count] { return test::open_fds() == count; }, std::chrono::seconds{5});
+    return ::viaduct::test::wait_until([count] { return test::open_fds() == count; },
+                                       std::chrono::seconds{5});
 }
 
 std::size_t fds_at_rest() {
