@@ -10,6 +10,7 @@
 #include "support/on_worker.h"
 #include "support/waiting.h"
 #include "unit/vhost/recording_device.h"
+#include "vhost/event_fd.h"
 
 #include <future>
 #include <sys/socket.h>
@@ -121,14 +122,15 @@ public:
     FrontEnd front;
 };
 
-// For counting descriptors: what a first connection leaves behind for good is there.
 // A thread that has just ended may not have closed its last descriptor yet.
 bool comes_back_to(std::size_t count) {
     return ::viaduct::test::wait_until([count] { return test::open_fds() == count; },
                                        std::chrono::seconds{5});
 }
 
+// For counting descriptors: what the first connection and the first eventfd leave behind for good is there.
 std::size_t fds_at_rest() {
+    prepare_event_checks();
     {
         Connection first;
     }
