@@ -296,6 +296,7 @@ TEST_P(LateAnswer, changes_not_one_byte_of_memory_that_the_front_end_uses_again)
     EXPECT_TRUE((*waiting)->ended());
     ASSERT_TRUE(daemon_->wait_for_log("device is dead", kLimit)) << daemon_->log();
 
+    device_->disconnect(); // so that no thread of ours looks at the memory any more
     fill_memory();
     server_->let_go_all();
     ASSERT_TRUE(daemon_->wait_for_log("the last requests of a dead device have ended", kLimit))
@@ -304,7 +305,6 @@ TEST_P(LateAnswer, changes_not_one_byte_of_memory_that_the_front_end_uses_again)
 
     // The daemon goes on, for the next front end.
     waiting->reset(); // its memory is the device's
-    device_->disconnect();
     connect();
     expect_others_are_served();
 }
