@@ -5,13 +5,11 @@
 #include "base/log.h"
 #include "rt/thread.h"
 
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 namespace viaduct::driver {
 namespace {
@@ -24,31 +22,12 @@ vhost::SharedRegion shared(const DmaRegion& region) {
             .fd = region.file.get()};
 }
 
-Outcome<Fd> connect_to(const std::string& path, std::chrono::milliseconds timeout) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.empty() || path.size() >= sizeof address.sun_path) {
-        return usage_failure(log::format("socket path \"{}\": 1 to {} bytes are possible for a Unix socket",
-                                         {path, std::to_string(sizeof address.sun_path - 1)}));
-    }
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    Fd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    if (!socket) return failure("cannot make a socket", Errno{errno});
-    // connect() waits where the daemon's queue of connections is full: that long, no longer.
-    const timeval limit{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return failure("cannot connect to " + path, Errno{errno}, "; is the daemon running?");
-    return socket;
-}
-
 } // namespace
 
 Outcome<std::unique_ptr<Device>> Device::connect(const DeviceOptions& options) {
-    TRY(Fd socket, connect_to(options.socket, options.message_timeout));
-    Fd watched{::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)};
+    TRY(auto front_end, vhost::FrontEnd::connect(options.socket, options.message_timeout));
+    Fd watched{::fcntl(front_end.fd().get(), F_DUPFD_CLOEXEC, 0)};
     if (!watched) return failure("cannot copy a descriptor", Errno{errno});
-    auto front_end = vhost::FrontEnd::adopt(std::move(socket), options.message_timeout);
     std::unique_ptr<Device> device{new Device{options, std::move(front_end), std::move(watched)}};
     TRY_STATUS(device->negotiate());
     TRY_STATUS(device->set_up());

@@ -112,7 +112,7 @@ Outcome<void> Load::make_slots() {
         for (std::uint32_t count = 0; count < options_.depth; ++count) {
             auto slot = LoadSlot::make(*this, queue, {.number = number++, .slots = total});
             if (!slot)
-                return failure("no memory for the load's requests", slot.error(), "; give the device more");
+                return failure("no memory for the load's requests", slot.error(), "give the device more");
             of_thread.push_back(*std::move(slot));
         }
     }

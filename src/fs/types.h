@@ -99,7 +99,6 @@ struct Opened {
     bool direct_io = false;
     bool keep_cache = false;
     bool cache_dir = false;
-    bool no_flush = false;
     bool parallel_direct_writes = false;
 };
 

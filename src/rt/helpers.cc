@@ -86,14 +86,4 @@ void Helpers::serve(const std::shared_ptr<State>& state) {
     --state->threads;
 }
 
-std::uint32_t Helpers::busy() const noexcept {
-    const std::scoped_lock lock{state_->mutex};
-    return state_->threads - state_->idle;
-}
-
-std::uint32_t Helpers::waiting() const noexcept {
-    const std::scoped_lock lock{state_->mutex};
-    return state_->queued;
-}
-
 } // namespace viaduct::rt

@@ -44,9 +44,6 @@ public:
         return Awaiter{*this, std::move(function)};
     }
 
-    std::uint32_t busy() const noexcept;
-    std::uint32_t waiting() const noexcept;
-
     // Executed on a helper, then delivered as a message on `origin`; without one, delivered on the helper.
     class Job : public Message {
     public:

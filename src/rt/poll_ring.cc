@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/poll_ring.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <algorithm>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace viaduct::rt {
@@ -16,12 +16,6 @@ namespace {
 constexpr std::uint32_t kThreadsMax = 16;
 constexpr int kEventsMax = 64;
 constexpr std::uint64_t kWatchTag = 1; // in the event's data; pointers to Operation are aligned to 8
-
-std::uint64_t monotonic_ns() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 int execute(const OperationRequest& request) {
     using Kind = OperationRequest::Kind;

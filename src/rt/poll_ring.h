@@ -20,7 +20,6 @@ class PollRing final : public Ring {
 public:
     static Result<std::unique_ptr<Ring>> make();
 
-    Kind kind() const noexcept override { return Kind::poll; }
     void start(Operation& operation) override;
     // File operations on a thread cannot be called back: they end by themselves.
     void cancel(Operation& operation) override;

@@ -33,8 +33,6 @@ public:
                                               std::optional<Errno>* fallback_reason = nullptr);
     virtual ~Ring() = default;
 
-    virtual Kind kind() const noexcept = 0;
-
     // Begins `operation`; its waiter resumes in reap().
     virtual void start(Operation& operation) = 0;
     // Asks an operation that has begun to end early.  It completes all the same, once.

@@ -35,7 +35,6 @@ public:
 
     // co_await slots.acquire() gives a Hold.
     auto acquire() noexcept { return Acquire{*this}; }
-    std::size_t waiting() const noexcept { return waiters_.size(); }
 
 private:
     // The slot passes from the one who releases it to the one who waits.  That one is resumed by a message,

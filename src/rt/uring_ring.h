@@ -17,7 +17,6 @@ public:
     static Result<std::unique_ptr<Ring>> make();
     ~UringRing() override;
 
-    Kind kind() const noexcept override { return Kind::uring; }
     void start(Operation& operation) override;
     void cancel(Operation& operation) override;
     Status watch(int fd, Watcher& watcher) override;

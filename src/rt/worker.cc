@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/worker.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "rt/thread.h"
 
@@ -10,7 +11,6 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <system_error>
-#include <time.h>
 #include <unistd.h>
 
 namespace viaduct::rt {
@@ -20,12 +20,6 @@ constexpr std::uint32_t kPassesPerCollection = 64;
 constexpr int kCollectionPauseMs = 5;
 
 thread_local Worker* current_worker = nullptr;
-
-std::uint64_t monotonic_ns() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::uint64_t voluntary_switches() noexcept {
     rusage usage{};

@@ -113,7 +113,6 @@ fuse_open_out to_wire(const fs::Opened& opened) noexcept {
     if (opened.direct_io) flags |= FOPEN_DIRECT_IO;
     if (opened.keep_cache) flags |= FOPEN_KEEP_CACHE;
     if (opened.cache_dir) flags |= FOPEN_CACHE_DIR;
-    if (opened.no_flush) flags |= FOPEN_NOFLUSH;
     if (opened.parallel_direct_writes) flags |= FOPEN_PARALLEL_DIRECT_WRITES;
     fuse_open_out out{};
     out.fh = std::to_underlying(opened.handle);

@@ -53,7 +53,7 @@ public:
     virtual rt::Task<Status> set_queue_call(std::uint16_t index, Fd call) = 0;
     virtual rt::Task<Status> set_queue_error(std::uint16_t index, Fd error) = 0;
 
-    // RESET_DEVICE, RESET_OWNER, and the end of a connection: every queue is stopped and disabled, the FUSE
+    // RESET_DEVICE and the end of a connection: every queue is stopped and disabled, the FUSE
     // session ended, memory let go.
     virtual rt::Task<void> reset() = 0;
 

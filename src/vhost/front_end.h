@@ -87,6 +87,9 @@ public:
     // The next message of the back end.  EPIPE: it has left.
     Result<Message> receive();
 
+    // To watch for its end; messages go through this object.
+    FdRef fd() const noexcept { return socket_.fd(); }
+
 private:
     FrontEnd(Fd socket, std::chrono::milliseconds timeout) : socket_(std::move(socket)), timeout_(timeout) {}
 

@@ -37,6 +37,9 @@ public:
     // Both directions end; whoever waits sees that the peer has left.
     void shutdown() noexcept;
 
+    // To look at, not to read or write.
+    FdRef fd() const noexcept { return socket_; }
+
 private:
     enum class Step { message, blocked, closed };
     // Takes what is there, up to one message, without waiting.

@@ -41,7 +41,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::u
     {
         WorkerState& state = states_.here();
         rt::Ring& ring = rt::Worker::current()->ring();
-        const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+        const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::read, Place::ring);
         bytes = co_await ring.readv(handle->fd, &iov, 1, begin);
     }
@@ -100,7 +100,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_direct(HandlePin handle, std::u
     {
         WorkerState& state = states_.here();
         rt::Ring& ring = rt::Worker::current()->ring();
-        const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+        const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::write, Place::ring);
         Pieces pieces;
         while (done < total) {
@@ -136,7 +136,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_bounced(HandlePin handle, std::
         const iovec iov{.iov_base = buffer.get(), .iov_len = total};
         WorkerState& state = states_.here();
         rt::Ring& ring = rt::Worker::current()->ring();
-        const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+        const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::write, Place::ring);
         const int bytes = co_await ring.writev(handle->fd, &iov, 1, offset);
         if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);

@@ -39,7 +39,7 @@ FileSystem::Async<void> Passthrough::fsyncdir(const Caller& caller, HandleId id,
 
 rt::Task<Status> Passthrough::fsync_on_ring(HandlePin handle, bool data_only) {
     WorkerState& state = states_.here();
-    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+    const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
     const int result = co_await rt::Worker::current()->ring().fsync(handle->fd, data_only);
     if (result < 0) co_return fail(-result);
@@ -56,7 +56,7 @@ FileSystem::Async<void> Passthrough::fallocate(const Caller&, HandleId id, std::
 rt::Task<Status> Passthrough::fallocate_on_ring(HandlePin handle, std::uint32_t mode, std::uint64_t offset,
                                                 std::uint64_t bytes) {
     WorkerState& state = states_.here();
-    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+    const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
     const int result =
         co_await rt::Worker::current()->ring().fallocate(handle->fd, static_cast<int>(mode), offset, bytes);

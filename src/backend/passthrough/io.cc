@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// READ and WRITE between guest memory and the page cache, with no copy of ours.
+// READ and WRITE between guest memory and the page cache: with no copy of ours on local mounts, and through a
+// buffer of ours where the server of a mount may hang.
 #include "backend/passthrough/dispatch.h"
 #include "backend/passthrough/io_pieces.h"
 
@@ -64,7 +65,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
                                                         std::size_t done) {
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+    const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::read, Place::ring);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(into);
@@ -93,7 +94,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_remote(HandlePin handle, std::ui
     }
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+    const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::read, Place::ring);
     const std::size_t total = segments_bytes(into);
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(total);
@@ -171,7 +172,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
                                                          Segments from, WriteMode mode) {
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
-    const auto slot = co_await state.slots(core_->mounts.at(handle->mount).remote).acquire();
+    const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(from);

@@ -49,7 +49,7 @@ Outcome<Fd> open_share(const Options& options) {
     const auto what = options.share_option + " " + options.share;
     Fd fd{::open(options.share.c_str(), O_PATH | O_CLOEXEC)};
     if (!fd)
-        return usage_failure(failure(what, Errno{errno}, "; give a directory that exists").error().message);
+        return usage_failure(failure(what, Errno{errno}, "give a directory that exists").error().message);
     struct statx st{};
     if (::statx(fd.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) != 0)
         return failure(what, Errno{errno});
@@ -58,7 +58,7 @@ Outcome<Fd> open_share(const Options& options) {
     open_how how{.flags = O_PATH | O_CLOEXEC, .mode = 0, .resolve = RESOLVE_NO_XDEV};
     const long probe = ::syscall(SYS_openat2, fd.get(), ".", &how, sizeof how);
     if (probe < 0)
-        return failure("openat2", Errno{errno}, "; is a seccomp profile active, or Linux before 5.6?");
+        return failure("openat2", Errno{errno}, "is a seccomp profile active, or Linux before 5.6?");
     ::close(static_cast<int>(probe));
     return fd;
 }
@@ -84,7 +84,7 @@ Outcome<std::unique_ptr<Passthrough>> Passthrough::make(Options options) {
     TRY(Fd share, open_share(options));
     auto proc = ProcFd::make();
     if (!proc)
-        return failure("/proc/self/fd", proc.error(), "; is /proc mounted?  Files are opened through it");
+        return failure("/proc/self/fd", proc.error(), "is /proc mounted?  Files are opened through it");
 
     auto core = std::make_shared<Core>(options.helpers_max);
     auto nodes = NodeTable::make({.nodes_max = budget.nodes}, core);

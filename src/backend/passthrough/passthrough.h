@@ -193,6 +193,10 @@ private:
     };
     Moved read_now(const Handle& handle, std::uint64_t offset, Segments into) noexcept;
     Moved write_now(int fd, std::uint64_t offset, Segments from, WriteMode mode) const noexcept;
+    // Bounds what may block on this worker's ring; mounts whose server may hang have places of their own.
+    rt::Slots& ring_slots(WorkerState& state, const Handle& handle) noexcept {
+        return state.slots(core_->mounts.at(handle.mount).remote);
+    }
     rt::Task<Result<std::size_t>> read_on_ring(HandlePin handle, std::uint64_t offset, Segments into,
                                                std::size_t done);
     rt::Task<Result<std::size_t>> write_on_ring(HandlePin handle, std::uint64_t offset, Segments from,

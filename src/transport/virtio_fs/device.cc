@@ -72,9 +72,6 @@ rt::Task<Status> Device::start_queue(std::uint16_t index, vhost::QueueSetup setu
     ASSERT(index < ports_.size());
     auto& port = ports_[index];
     if (!port) port = std::make_unique<QueuePort>(index, placement_(index), sink_);
-    setup.layout.packed = (features_acked_ & virtio::kFeatureRingPacked) != 0;
-    setup.layout.event_idx = (features_acked_ & virtio::kFeatureEventIdx) != 0;
-    setup.layout.indirect = (features_acked_ & virtio::kFeatureIndirectDesc) != 0;
     auto start = [this, &port, &setup] { return port->start(std::move(setup), table_); };
     const Status started = co_await port->worker().call(start);
     if (!started)
@@ -108,28 +105,26 @@ rt::Task<Status> Device::stop_queue(std::uint16_t index, std::uint32_t& base) {
     co_return status;
 }
 
-rt::Task<Status> Device::enable_queue(std::uint16_t index, bool enabled) {
+template <class Change> rt::Task<Status> Device::on_owner(std::uint16_t index, Change change) {
     auto& port = ports_[index];
     if (!port) co_return fail(EINVAL);
-    auto change = [&port, enabled] { port->set_enabled(enabled); };
-    co_await port->worker().call(change);
+    auto apply = [&port, &change] { change(*port); };
+    co_await port->worker().call(apply);
     co_return Status{};
+}
+
+rt::Task<Status> Device::enable_queue(std::uint16_t index, bool enabled) {
+    return on_owner(index, [enabled](QueuePort& port) { port.set_enabled(enabled); });
 }
 
 rt::Task<Status> Device::set_queue_call(std::uint16_t index, Fd call) {
-    auto& port = ports_[index];
-    if (!port) co_return fail(EINVAL);
-    auto change = [&port, &call] { port->set_call(std::move(call)); };
-    co_await port->worker().call(change);
-    co_return Status{};
+    return on_owner(index,
+                    [call = std::move(call)](QueuePort& port) mutable { port.set_call(std::move(call)); });
 }
 
 rt::Task<Status> Device::set_queue_error(std::uint16_t index, Fd error) {
-    auto& port = ports_[index];
-    if (!port) co_return fail(EINVAL);
-    auto change = [&port, &error] { port->set_error(std::move(error)); };
-    co_await port->worker().call(change);
-    co_return Status{};
+    return on_owner(
+        index, [error = std::move(error)](QueuePort& port) mutable { port.set_error(std::move(error)); });
 }
 
 rt::Task<void> Device::reset() {

@@ -48,7 +48,8 @@ public:
     std::uint64_t features() const override;
     std::uint16_t queue_count() const override;
     std::span<const std::byte> config() const override;
-    void set_features(std::uint64_t features) override { features_acked_ = features; }
+    // Each queue is told with its layout what was agreed.
+    void set_features(std::uint64_t) override {}
     rt::Task<Status> set_memory(std::shared_ptr<const vhost::MemoryTable> table, bool drain) override;
     rt::Task<Status> start_queue(std::uint16_t index, vhost::QueueSetup setup) override;
     rt::Task<Status> stop_queue(std::uint16_t index, std::uint32_t& base) override;
@@ -71,6 +72,8 @@ public:
 
 private:
     Status declare_dead(const char* why);
+    // Runs `change` on the worker that owns the queue.  EINVAL: it was never started.
+    template <class Change> rt::Task<Status> on_owner(std::uint16_t index, Change change);
     rt::Task<bool> drain_port(QueuePort& port, bool old_memory_only);
     rt::Task<void> drain_into(QueuePort& port, char& drained);
     rt::Task<void> stop_port(QueuePort& port, bool& drained);
@@ -79,7 +82,6 @@ private:
     const Placement placement_;
     DeviceSink& sink_;
     std::array<std::byte, kTagBytes + sizeof(std::uint32_t)> config_{};
-    std::uint64_t features_acked_ = 0;
     std::shared_ptr<const vhost::MemoryTable> table_ = std::make_shared<vhost::MemoryTable>();
     std::vector<std::unique_ptr<QueuePort>> ports_; // by index; made when first started
     bool dead_ = false;
