@@ -108,6 +108,8 @@ bool BareCall::once() {
     struct statx status;
     switch (load_.kind) {
     case LoadKind::null:
+    case LoadKind::readdir:
+    case LoadKind::readdirplus:
         return false;
     case LoadKind::getattr:
         return ::statx(file_.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS, &status) == 0;

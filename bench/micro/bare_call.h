@@ -25,7 +25,10 @@ public:
     // CPU time of one operation, nanoseconds: calls made for `time`, on `cpu` (-1: anywhere).
     double measure(std::chrono::milliseconds time, int cpu);
     // false for kinds without a local counterpart.
-    static bool possible(driver::LoadKind kind) { return kind != driver::LoadKind::null; }
+    static bool possible(driver::LoadKind kind) {
+        using driver::LoadKind;
+        return kind != LoadKind::null && kind != LoadKind::readdir && kind != LoadKind::readdirplus;
+    }
 
 private:
     explicit BareCall(const driver::LoadOptions& load) : load_(load) {}

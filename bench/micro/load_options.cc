@@ -15,8 +15,8 @@ constexpr const char* kHelp =
 Usage: viaduct-load --socket PATH --kind KIND[:BLOCK][,KIND...] [OPTION...]
 
   --socket PATH       the device
-  --kind LIST         null, getattr, lookup, open-release, read, write, create-unlink; a block size in bytes, K or M
-                      may follow: read:4K,read:1M
+  --kind LIST         null, getattr, lookup, open-release, read, write, create-unlink, readdir, readdirplus; a block
+                      size in bytes, K or M may follow: read:4K,read:1M
   --queues N          request queues to use [1]
   --threads N         threads; each drives every N-th queue [1]
   --depth N           outstanding, of each thread on each of its queues [32]
@@ -102,7 +102,8 @@ Outcome<void> add_kinds(LoadCommand& command, std::string_view list) {
         if (!kind)
             return usage_failure(
                 "--kind: \"" + std::string{part.substr(0, colon)} +
-                "\" is none of null, getattr, lookup, open-release, read, write, create-unlink");
+                "\" is none of null, getattr, lookup, open-release, read, write, create-unlink, readdir, "
+                "readdirplus");
         driver::LoadOptions load;
         load.kind = *kind;
         load.block_bytes = 0; // the common one
@@ -141,7 +142,7 @@ Outcome<void> apply(LoadCommand& command, std::string_view name, const char* val
     if (name == "no-event-idx") command.device.event_idx = false;
     if (name == "no-indirect") command.device.indirect = false;
     if (name == "sequential") command.load.random = false;
-    if (name == "wait") command.load.wait = true;
+    if (name == "wait") command.load.completion = driver::Completion::wait;
     if (name == "verify") command.load.verify = true;
     if (name == "help") command.help = true;
     return {};

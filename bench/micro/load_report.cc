@@ -36,7 +36,8 @@ void print_setting(std::FILE* to, const std::string& name, const driver::Device&
                  R"("ring":"%s","event_idx":%s,"indirect":%s,"queue_size":%u,"completions":"%s",)",
                  name.c_str(), driver::name_of(load.kind), load.block_bytes, load.depth, load.queues,
                  load.threads, ring.packed ? "packed" : "split", ring.event_idx ? "true" : "false",
-                 ring.indirect ? "true" : "false", ring.size, load.wait ? "waited for" : "polled for");
+                 ring.indirect ? "true" : "false", ring.size,
+                 load.completion == driver::Completion::poll ? "polled for" : "waited for");
 }
 
 } // namespace

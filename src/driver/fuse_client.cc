@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/fuse_client.h"
 
+#include "driver/directory_walk.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -240,30 +242,17 @@ Status FuseClient::rename(std::uint64_t parent, std::string_view name, std::uint
 
 Result<std::vector<DirectoryEntry>> decode_directory(std::span<const std::byte> bytes, bool plus) {
     std::vector<DirectoryEntry> entries;
-    while (!bytes.empty()) {
-        DirectoryEntry entry;
-        std::size_t used = 0;
-        if (plus) {
-            fuse_entry_out out;
-            if (bytes.size() < sizeof out) return fail(EIO);
-            std::memcpy(&out, bytes.data(), sizeof out);
-            entry.entry = out;
-            used = sizeof out;
-        }
-        fuse_dirent dirent;
-        if (bytes.size() - used < FUSE_NAME_OFFSET) return fail(EIO);
-        std::memcpy(&dirent, bytes.data() + used, FUSE_NAME_OFFSET);
-        used += FUSE_NAME_OFFSET;
-        if (bytes.size() - used < dirent.namelen) return fail(EIO);
-        entry.ino = dirent.ino;
-        entry.offset = dirent.off;
-        entry.type = dirent.type;
-        entry.name = text_of(bytes.subspan(used, dirent.namelen));
+    DirectoryWalk walk{bytes, plus};
+    while (const auto found = walk.next()) {
+        DirectoryEntry entry{.ino = found->ino,
+                             .offset = found->offset,
+                             .type = found->type,
+                             .name = std::string{found->name},
+                             .entry = {}};
+        if (plus) entry.entry = found->entry;
         entries.push_back(std::move(entry));
-        used = FUSE_DIRENT_ALIGN(used + dirent.namelen);
-        if (bytes.size() < used) return fail(EIO); // entries are padded, the last one too
-        bytes = bytes.subspan(used);
     }
+    if (walk.malformed()) return fail(EIO);
     return entries;
 }
 

@@ -8,8 +8,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fcntl.h>
-#include <unistd.h>
+#include <optional>
 
 namespace viaduct::driver {
 namespace {
@@ -24,15 +23,72 @@ constexpr std::array kKindNames{KindName{LoadKind::null, "null"},
                                 KindName{LoadKind::open_release, "open-release"},
                                 KindName{LoadKind::read, "read"},
                                 KindName{LoadKind::write, "write"},
-                                KindName{LoadKind::create_unlink, "create-unlink"}};
+                                KindName{LoadKind::create_unlink, "create-unlink"},
+                                KindName{LoadKind::readdir, "readdir"},
+                                KindName{LoadKind::readdirplus, "readdirplus"}};
 
-constexpr std::uint32_t kFillBytes = 1U << 20;
-constexpr const char* kFileName = "file";
+std::vector<LoadPart> parts_of(const LoadOptions& options) {
+    if (!options.mix.empty()) return options.mix;
+    return {
+        {.kind = options.kind, .weight = 1, .random = options.random, .block_bytes = options.block_bytes}};
+}
 
-// Two loads of one process on one share do not meet.
-std::string next_folder_name() {
-    static std::atomic<int> last{0};
-    return "viaduct-load-" + std::to_string(::getpid()) + "-" + std::to_string(last.fetch_add(1));
+std::uint64_t weight_of(const std::vector<LoadPart>& parts) {
+    std::uint64_t sum = 0;
+    for (const LoadPart& part : parts) sum += part.weight;
+    return sum;
+}
+
+// READ and WRITE.
+bool has_block(LoadKind kind) {
+    return kind == LoadKind::read || kind == LoadKind::write;
+}
+
+Outcome<void> check(const Device& device, const LoadOptions& options) {
+    if (options.queues == 0 || options.queues > device.request_queue_count())
+        return usage_failure("queues: " + std::to_string(options.queues) +
+                             " were asked for, the device has " +
+                             std::to_string(device.request_queue_count()));
+    if (options.completion == Completion::wait && options.threads < options.queues)
+        return usage_failure(
+            "wait: a thread can wait on one queue only; give at least as many threads as queues");
+    if (options.dispatch == Dispatch::staged || options.completion == Completion::threads)
+        return usage_failure("staged dispatch and completion threads are not built yet");
+    if (options.threads == 0 || options.depth == 0) return usage_failure("threads and depth: at least 1");
+    if (options.segment_bytes == 0) return usage_failure("segment: at least 1 byte");
+    const std::uint32_t slots = std::max(options.threads, options.queues) * options.depth;
+    std::optional<std::uint32_t> written_bytes;
+    for (const LoadPart& part : parts_of(options)) {
+        if (part.weight == 0) return usage_failure("mix: a weight is at least 1");
+        if (!has_block(part.kind)) continue;
+        if (part.block_bytes == 0 || part.block_bytes % 8 != 0 || part.block_bytes > FuseClient::kBytesMax)
+            return usage_failure("block: a multiple of 8 bytes, at most 1 MiB");
+        const std::uint64_t blocks = options.file_bytes / part.block_bytes;
+        if (blocks == 0) return usage_failure("file: it must hold at least one block");
+        if (!options.verify || part.kind != LoadKind::write) continue;
+        if (blocks < slots)
+            return usage_failure("verify: the file must have a block for each outstanding request");
+        if (written_bytes.value_or(part.block_bytes) != part.block_bytes)
+            return usage_failure("verify: all writes of a mix are of one size");
+        written_bytes = part.block_bytes;
+    }
+    return {};
+}
+
+// What one thread has done to what all have.
+void add(LoadResult& total, const LoadResult& result) {
+    total.operations += result.operations;
+    total.requests += result.requests;
+    total.bytes += result.bytes;
+    total.seconds = std::max(total.seconds, result.seconds);
+    total.client_cpu_ns += result.client_cpu_ns;
+    total.latency.merge(result.latency);
+    total.on_submitter_cpu += result.on_submitter_cpu;
+    total.migrations += result.migrations;
+    total.context_switches += result.context_switches;
+    total.mismatches += result.mismatches;
+    total.errors += result.errors;
+    if (total.first_error.empty()) total.first_error = result.first_error;
 }
 
 } // namespace
@@ -49,57 +105,29 @@ std::optional<LoadKind> load_kind(std::string_view name) {
 }
 
 Load::Load(Device& device, const LoadOptions& options)
-    : device_(device), options_(options), client_(device, {.queue = 0}), folder_name_(next_folder_name()) {}
+    : device_(device), options_(options), parts_(parts_of(options)), weight_(weight_of(parts_)),
+      client_(device, {.queue = 0}), files_(client_) {}
 
 Outcome<std::unique_ptr<Load>> Load::prepare(Device& device, const LoadOptions& options) {
-    if (options.queues == 0 || options.queues > device.request_queue_count())
-        return usage_failure("queues: " + std::to_string(options.queues) +
-                             " were asked for, the device has " +
-                             std::to_string(device.request_queue_count()));
-    if (options.wait && options.threads < options.queues)
-        return usage_failure(
-            "wait: a thread can wait on one queue only; give at least as many threads as queues");
-    if (options.threads == 0 || options.depth == 0) return usage_failure("threads and depth: at least 1");
-    if (options.block_bytes == 0 || options.block_bytes % 8 != 0 ||
-        options.block_bytes > FuseClient::kBytesMax)
-        return usage_failure("block: a multiple of 8 bytes, at most 1 MiB");
-    if (options.segment_bytes == 0) return usage_failure("segment: at least 1 byte");
-    const std::uint32_t slots = std::max(options.threads, options.queues) * options.depth;
-    if (options.verify && options.file_bytes / options.block_bytes < slots)
-        return usage_failure("verify: the file must have a block for each outstanding request");
-
+    TRY_STATUS(check(device, options));
     std::unique_ptr<Load> load{new Load{device, options}};
     TRY_STATUS(load->make_files());
     TRY_STATUS(load->make_slots());
     return load;
 }
 
-Outcome<void> Load::make_files() {
-    const auto folder = client_.mkdir(FuseClient::kRoot, folder_name_, 0777);
-    if (!folder) return failure("cannot make a folder on the share", folder.error());
-    folder_ = folder->nodeid;
-    if (options_.uid != 0) { // mkdir may have been masked
-        const fuse_setattr_in change{.valid = FATTR_MODE, .mode = 040777};
-        if (const auto changed = client_.setattr(folder_, change); !changed)
-            return failure("cannot open the folder to others", changed.error());
-    }
-    const auto created = client_.create(folder_, kFileName, O_RDWR | O_CREAT | O_EXCL, 0100666);
-    if (!created) return failure("cannot make a file on the share", created.error());
-    file_ = created->entry.nodeid;
-    handle_ = created->handle;
-    if (options_.kind != LoadKind::read && options_.kind != LoadKind::write) return {};
+bool Load::has(LoadKind kind) const noexcept {
+    return std::ranges::any_of(parts_, [kind](const LoadPart& part) { return part.kind == kind; });
+}
 
-    if (block_count() == 0) return usage_failure("file: it must hold at least one block");
-    std::string part;
-    for (std::uint64_t offset = 0; offset < options_.file_bytes; offset += part.size()) {
-        part.resize(std::min<std::uint64_t>(kFillBytes, options_.file_bytes - offset) / 8 * 8);
-        if (part.empty()) break;
-        fill_pattern(std::as_writable_bytes(std::span{part}), offset, generation_);
-        const auto written = client_.write(file_, handle_, offset, part);
-        if (!written || *written != part.size())
-            return failure("cannot fill the file", written ? Errno{EIO} : written.error());
-    }
-    return {};
+Outcome<void> Load::make_files() {
+    const bool reads = has(LoadKind::read);
+    const bool writes = has(LoadKind::write);
+    const bool lists = has(LoadKind::readdir) || has(LoadKind::readdirplus);
+    return files_.make({.file_bytes = reads || writes ? options_.file_bytes : 0,
+                        .two_files = options_.verify && reads && writes,
+                        .entries = lists ? options_.directory_entries : 0,
+                        .for_others = options_.uid != 0});
 }
 
 Outcome<void> Load::make_slots() {
@@ -120,21 +148,18 @@ Outcome<void> Load::make_slots() {
 }
 
 Load::~Load() {
-    // The device may have left: then nothing of this succeeds, and need not.
-    std::uint64_t lookups = 1;
+    std::uint64_t file_lookups = 0;
+    std::vector<std::uint64_t> entry_lookups(files_.entry_count(), 0);
     for (const auto& of_thread : slots_) {
-        for (const auto& slot : of_thread) lookups += slot->take_lookups();
+        for (const auto& slot : of_thread) {
+            file_lookups += slot->take_lookups();
+            for (std::size_t entry = 0; entry < slot->entry_lookups().size(); ++entry)
+                entry_lookups[entry] += slot->entry_lookups()[entry];
+        }
     }
     if (!device_.hiprio().drain(after(std::chrono::seconds{10})))
         device_.hiprio().end(Errno{ETIMEDOUT}, true);
-    if (file_ != 0) {
-        static_cast<void>(client_.release(file_, handle_));
-        static_cast<void>(client_.unlink(folder_, kFileName));
-        static_cast<void>(client_.forget(file_, lookups));
-    }
-    if (folder_ == 0) return;
-    static_cast<void>(client_.rmdir(FuseClient::kRoot, folder_name_));
-    static_cast<void>(client_.forget(folder_));
+    files_.remove(file_lookups, entry_lookups);
 }
 
 void Load::count_queues(LoadResult& result, int sign) const {
@@ -164,30 +189,21 @@ LoadResult Load::run(const LoadLimit& limit) {
         total.first_error = "FORGET: no answer for 30 s";
     }
     count_queues(total, 1);
-    for (const LoadResult& result : results) {
-        total.operations += result.operations;
-        total.requests += result.requests;
-        total.seconds = std::max(total.seconds, result.seconds);
-        total.client_cpu_ns += result.client_cpu_ns;
-        total.mismatches += result.mismatches;
-        total.errors += result.errors;
-        if (total.first_error.empty()) total.first_error = result.first_error;
-    }
-    if (options_.kind == LoadKind::read || options_.kind == LoadKind::write)
-        total.bytes = total.operations * options_.block_bytes;
-    if (options_.kind == LoadKind::write && options_.verify && total.errors == 0)
-        total.mismatches += verify_written();
+    for (const LoadResult& result : results) add(total, result);
+    if (has(LoadKind::write) && options_.verify && total.errors == 0) total.mismatches += verify_written();
     return total;
 }
 
 // Every block that was written holds what was written last.
 std::uint64_t Load::verify_written() {
+    const LoadFiles::File& file = files_.written_file();
+    const auto bytes = std::ranges::find(parts_, LoadKind::write, &LoadPart::kind)->block_bytes;
     std::uint64_t mismatches = 0;
     for (const auto& of_thread : slots_) {
         for (const auto& slot : of_thread) {
             for (const auto& [offset, generation] : slot->written()) {
-                const auto block = client_.read(file_, handle_, offset, options_.block_bytes);
-                const bool right = block && block->size() == options_.block_bytes &&
+                const auto block = client_.read(file.node, file.handle, offset, bytes);
+                const bool right = block && block->size() == bytes &&
                                    has_pattern(std::as_bytes(std::span{*block}), offset, generation);
                 if (!right) ++mismatches;
             }

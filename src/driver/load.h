@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A load on a device: so many requests of one kind kept outstanding, by so many threads on so many queues.
+// A load on a device: so many operations kept outstanding, of one kind or a mix, by so many threads on so
+// many queues.
 //
 // prepare() makes a folder on the share for what the load needs; the destructor takes it away.  run() goes
 // from idle to idle, so that whoever measures the device around it has all of its work and no more.
@@ -9,6 +10,8 @@
 #include "base/result.h"
 #include "driver/device.h"
 #include "driver/fuse_client.h"
+#include "driver/latency.h"
+#include "driver/load_files.h"
 
 #include <chrono>
 #include <cstdint>
@@ -30,12 +33,36 @@ enum class LoadKind : std::uint8_t {
     read,          // a block of a file
     write,         // the same
     create_unlink, // create, release, unlink are one operation; a forget goes on hiprio beside it
+    readdir,       // a whole listing is one operation: OPENDIR, READDIR to the end, RELEASEDIR
+    readdirplus,   // the same with READDIRPLUS
 };
 const char* name_of(LoadKind kind);
 std::optional<LoadKind> load_kind(std::string_view name);
 
+// One of the kinds that a load is mixed of.
+struct LoadPart {
+    LoadKind kind = LoadKind::getattr;
+    unsigned weight = 1; // of all operations, this one's share of the sum of weights
+    bool random = true;
+    std::uint32_t block_bytes = 4096;
+};
+
+// How requests get onto their queue.
+enum class Dispatch : std::uint8_t {
+    direct, // by the thread that submits
+    staged, // through a list and a thread that takes them from it, see staged_dispatch.h
+};
+
+// Who looks for what has come back.
+enum class Completion : std::uint8_t {
+    poll,    // the load's threads, over and over
+    wait,    // the load's threads, asleep in between
+    threads, // one thread per queue, which hands it to the load's threads; see completion_threads.h
+};
+
 struct LoadOptions {
     LoadKind kind = LoadKind::getattr;
+    std::vector<LoadPart> mix; // empty: `kind`, `random` and `block_bytes` alone
     std::uint32_t queues = 1;
     // A thread drives every threads-th queue; with more threads than queues several share one.
     std::uint32_t threads = 1;
@@ -43,8 +70,12 @@ struct LoadOptions {
     std::uint32_t block_bytes = 4096;
     std::uint32_t segment_bytes = 4096; // of a block, in one descriptor: a guest's page
     std::uint64_t file_bytes = 64ULL << 20;
-    bool random = true;    // offsets; otherwise in order
-    bool wait = false;     // for interrupts; otherwise completions are polled for
+    std::uint32_t directory_entries = 100; // of the folder that is listed
+    bool random = true;                    // offsets; otherwise in order
+    Dispatch dispatch = Dispatch::direct;
+    Completion completion = Completion::poll;
+    bool affinity = false; // with Completion::threads: each on the CPUs that the device's map gives its queue
+    bool latencies = true; // fill LoadResult::latency
     bool verify = false;   // what is read and written
     std::vector<int> cpus; // thread t on cpus[t mod size]; empty: anywhere
     std::uint32_t uid = 0;
@@ -66,7 +97,11 @@ struct LoadResult {
     std::uint64_t kicks = 0;
     std::uint64_t interrupts = 0;
     std::uint64_t parked = 0;
-    std::uint64_t mismatches = 0; // blocks that were not what they should be
+    Latency latency; // of operations: from the first request put on its queue to the last reply found
+    std::uint64_t on_submitter_cpu = 0; // requests whose end ran on the CPU that they were submitted from
+    std::uint64_t migrations = 0;       // changes of CPU that the load's threads have seen
+    std::uint64_t context_switches = 0; // of the load's threads
+    std::uint64_t mismatches = 0;       // blocks and listings that were not what they should be
     std::uint64_t errors = 0;
     std::string first_error; // "READ: EIO"
 };
@@ -89,18 +124,16 @@ private:
     Load(Device& device, const LoadOptions& options);
     Outcome<void> make_files();
     Outcome<void> make_slots();
-    std::uint64_t block_count() const noexcept { return options_.file_bytes / options_.block_bytes; }
+    bool has(LoadKind kind) const noexcept;
     void count_queues(LoadResult& result, int sign) const;
     std::uint64_t verify_written();
 
     Device& device_;
     const LoadOptions options_;
-    FuseClient client_; // as root, for what is made beforehand
-    const std::string folder_name_;
-    std::uint64_t folder_ = 0; // node
-    std::uint64_t file_ = 0;   // node
-    std::uint64_t handle_ = 0;
-    std::uint64_t generation_ = 0; // of what the file holds, see load_pattern.h; of blocks not written since
+    const std::vector<LoadPart> parts_; // at least one
+    const std::uint64_t weight_;        // of all parts together
+    FuseClient client_;                 // as root, for what is made beforehand
+    LoadFiles files_;
     std::vector<std::vector<std::unique_ptr<LoadSlot>>> slots_; // by thread
 };
 

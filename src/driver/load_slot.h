@@ -53,11 +53,20 @@ public:
     // Of the step that has just come back; 0 for success.
     int error() const noexcept { return error_; }
     bool mismatch() const noexcept { return mismatch_; }
+    // Read or written by the operation that is complete.
+    std::uint64_t bytes() const noexcept;
+
+    // For whoever measures; the thread's.
+    std::uint64_t begun_ns = 0; // the operation
+    int submitted_cpu = -1;     // the request
+    int ended_cpu = -1;
 
     // What blocks of the file hold that this slot has written: block to generation.
     const std::map<std::uint64_t, std::uint64_t>& written() const noexcept { return written_; }
     // How often the known name was looked up; read and set to 0.
     std::uint64_t take_lookups() noexcept { return std::exchange(lookups_, 0); }
+    // How often READDIRPLUS has looked up each entry of the folder that is listed.
+    const std::vector<std::uint64_t>& entry_lookups() const noexcept { return entry_lookups_; }
 
 private:
     LoadSlot(Load& load, RequestQueue& queue, const Place& place);
@@ -66,13 +75,18 @@ private:
 
     fuse_in_header& header() const noexcept { return *reinterpret_cast<fuse_in_header*>(memory_.data()); }
     std::byte* body() const noexcept { return memory_.data() + sizeof(fuse_in_header); }
-    std::span<std::byte> block() const noexcept { return {block_.data(), block_.size()}; }
+    // What is read, written or listed.
+    std::span<std::byte> block() const noexcept { return block_.bytes().first(block_bytes_); }
     // The request of the next step: what follows the header, and room for `out_bytes` behind the reply's
     // header.
     void set_step(std::uint32_t opcode, std::uint64_t node, std::size_t body_bytes, std::size_t out_bytes);
     void put_name(std::size_t offset, std::string_view name) noexcept;
-    void release(std::uint64_t node);
+    void open(std::uint32_t opcode, std::uint64_t node);
+    void release(std::uint32_t opcode, std::uint64_t node);
+    const LoadPart& choose_part();
     void choose_block();
+    void list();
+    bool go_on_listing();
     int check_reply() const;
 
     Load& load_;
@@ -81,10 +95,13 @@ private:
     const std::string name_; // of the file that create_unlink makes
     LoadThread* owner_ = nullptr;
     DmaBuffer memory_; // header and body, then what comes back but for a block
-    DmaBuffer block_;  // of a READ or WRITE
+    DmaBuffer block_;  // for the longest READ, WRITE or READDIR
     std::vector<iovec> in_;
     std::vector<iovec> out_;
-    std::uint32_t laid_out_ = 0; // opcode whose segments are in force
+    const LoadPart* part_;           // of the present operation
+    std::size_t block_bytes_ = 0;    // of the present step
+    std::uint32_t laid_out_ = 0;     // opcode whose segments are in force
+    std::size_t laid_out_bytes_ = 0; // the block's, in there
     LoadForget forget_;
     std::minstd_rand random_;
     std::uint64_t unique_next_;
@@ -94,6 +111,8 @@ private:
     std::uint64_t node_ = 0; // of the file made
     std::uint64_t handle_ = 0;
     std::uint64_t lookups_ = 0;
+    std::uint64_t listed_ = 0; // entries so far
+    std::vector<std::uint64_t> entry_lookups_;
     std::map<std::uint64_t, std::uint64_t> written_;
     Result<std::uint32_t> reply_bytes_ = 0;
     int error_ = 0;

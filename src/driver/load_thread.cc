@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 
 namespace viaduct::driver {
@@ -21,6 +22,16 @@ std::uint64_t thread_cpu_ns() {
     timespec time{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+std::uint64_t thread_switches() {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<std::uint64_t>(usage.ru_nvcsw) + static_cast<std::uint64_t>(usage.ru_nivcsw);
+}
+
+std::uint64_t ns_of(Deadline time) {
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds{time.time_since_epoch()}.count());
 }
 
 void pin_to(int cpu) {
@@ -53,24 +64,27 @@ LoadResult LoadThread::run(const LoadLimit& limit) {
     if (!cpus.empty()) pin_to(cpus[number_ % cpus.size()]);
     this_thread = this;
     const auto start = std::chrono::steady_clock::now();
+    now_ = start;
+    cpu_ = ::sched_getcpu();
     if (limit.time) end_ = start + *limit.time;
     if (limit.operations) { // this thread's share
         const std::uint32_t threads = load_.options().threads;
         begun_max_ = *limit.operations / threads + (number_ < *limit.operations % threads ? 1 : 0);
     }
     const std::uint64_t cpu_start = thread_cpu_ns();
+    const std::uint64_t switches_start = thread_switches();
     begin_all();
     std::uint32_t idle_sweeps = 0;
     auto last_news = start;
     while (outstanding_ > 0) {
-        const auto now = std::chrono::steady_clock::now();
-        if (now >= end_) over_ = true;
+        if (now_ >= end_) over_ = true;
         if (sweep()) {
             idle_sweeps = 0;
-            last_news = now;
+            last_news = now_;
             continue;
         }
-        if (now - last_news > kSilenceMax) { // the slots stay the queue's; there is no going on from here
+        now_ = std::chrono::steady_clock::now();
+        if (now_ - last_news > kSilenceMax) { // the slots stay the queue's; there is no going on from here
             result_.first_error = "no answer for 30 s";
             ++result_.errors;
             for (OnQueue& on_queue : queues_) on_queue.queue->end(Errno{ETIMEDOUT}, true);
@@ -78,6 +92,7 @@ LoadResult LoadThread::run(const LoadLimit& limit) {
         idle(++idle_sweeps);
     }
     result_.client_cpu_ns = thread_cpu_ns() - cpu_start;
+    result_.context_switches = thread_switches() - switches_start;
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     this_thread = nullptr;
     return result_;
@@ -91,10 +106,15 @@ void LoadThread::begin_all() {
     for (const auto& slot : slots_) {
         if (!may_begin()) break;
         ++begun_;
-        slot->begin();
-        of(slot->queue()).batch.push_back(slot.get());
+        begin(*slot);
     }
     for (OnQueue& on_queue : queues_) send(on_queue);
+}
+
+void LoadThread::begin(LoadSlot& slot) {
+    slot.begin();
+    slot.begun_ns = ns_of(now_);
+    of(slot.queue()).batch.push_back(&slot);
 }
 
 LoadThread::OnQueue& LoadThread::of(const RequestQueue& queue) {
@@ -105,11 +125,13 @@ LoadThread::OnQueue& LoadThread::of(const RequestQueue& queue) {
 // Each queue in turn: what has come back is sent again at once, with one kick.
 bool LoadThread::sweep() {
     bool news = false;
+    look_at_cpu();
     for (OnQueue& on_queue : queues_) {
         on_queue.queue->poll();
         take_inbox();
         if (back_.empty()) continue;
         news = true;
+        now_ = std::chrono::steady_clock::now();
         for (LoadSlot* const slot : back_) advance(*slot);
         back_.clear();
         for (OnQueue& to_send : queues_) send(to_send);
@@ -120,6 +142,7 @@ bool LoadThread::sweep() {
 void LoadThread::advance(LoadSlot& slot) {
     --outstanding_;
     ++result_.requests;
+    if (slot.ended_cpu == slot.submitted_cpu) ++result_.on_submitter_cpu;
     const std::uint32_t opcode = slot.opcode();
     if (!slot.go_on()) return of(slot.queue()).batch.push_back(&slot);
     ++result_.operations;
@@ -130,15 +153,17 @@ void LoadThread::advance(LoadSlot& slot) {
         over_ = true;
         return;
     }
+    result_.bytes += slot.bytes();
+    if (load_.options().latencies) result_.latency.record(ns_of(now_) - slot.begun_ns);
     if (!may_begin()) return;
     ++begun_;
-    slot.begin();
-    of(slot.queue()).batch.push_back(&slot);
+    begin(slot);
 }
 
 void LoadThread::send(OnQueue& on_queue) {
     if (on_queue.batch.empty()) return;
     outstanding_ += on_queue.batch.size();
+    for (Request* const request : on_queue.batch) static_cast<LoadSlot*>(request)->submitted_cpu = cpu_;
     const Status sent = on_queue.queue->submit(on_queue.batch);
     if (!sent) { // not running any more
         outstanding_ -= on_queue.batch.size();
@@ -148,8 +173,16 @@ void LoadThread::send(OnQueue& on_queue) {
     on_queue.batch.clear();
 }
 
+// Once a sweep: what is sent and found in it counts as done on this CPU.
+void LoadThread::look_at_cpu() {
+    const int cpu = ::sched_getcpu();
+    if (cpu == cpu_) return;
+    ++result_.migrations;
+    cpu_ = cpu;
+}
+
 void LoadThread::idle(std::uint32_t times) {
-    if (load_.options().wait) {
+    if (load_.options().completion == Completion::wait) {
         queues_.front().queue->wait(after(std::chrono::milliseconds{100}));
         return;
     }
@@ -162,9 +195,11 @@ void LoadThread::idle(std::uint32_t times) {
 
 void LoadThread::came_back(LoadSlot& slot) {
     if (this_thread == this) {
+        slot.ended_cpu = cpu_;
         back_.push_back(&slot);
         return;
     }
+    slot.ended_cpu = ::sched_getcpu();
     const sync::Lock lock{inbox_mutex_};
     inbox_.push_back(&slot);
     inbox_filled_.store(true, std::memory_order_release);

@@ -28,14 +28,16 @@ public:
 private:
     struct OnQueue {
         RequestQueue* queue = nullptr;
-        std::vector<Request*> batch; // to be sent
+        std::vector<Request*> batch; // slots to be sent
     };
 
     void begin_all();
+    void begin(LoadSlot& slot);
     bool sweep();
     void advance(LoadSlot& slot);
     void send(OnQueue& on_queue);
     void take_inbox();
+    void look_at_cpu();
     void idle(std::uint32_t times);
     bool may_begin();
     OnQueue& of(const RequestQueue& queue);
@@ -50,6 +52,8 @@ private:
     std::uint64_t outstanding_ = 0;
     std::uint64_t begun_max_ = UINT64_MAX;
     Deadline end_ = Deadline::max();
+    Deadline now_{}; // when something was last found, or looked for
+    int cpu_ = -1;   // on which that was
     bool over_ = false;
 
     // What came back on other threads.

@@ -16,6 +16,7 @@
 namespace viaduct {
 namespace {
 
+using driver::Completion;
 using driver::LoadKind;
 
 class Load : public testing::Test {
@@ -51,20 +52,20 @@ std::string kind_name(const testing::TestParamInfo<LoadKind>& info) {
 INSTANTIATE_TEST_SUITE_P(Kinds, LoadOfKind,
                          testing::Values(LoadKind::null, LoadKind::getattr, LoadKind::lookup,
                                          LoadKind::open_release, LoadKind::read, LoadKind::write,
-                                         LoadKind::create_unlink),
+                                         LoadKind::create_unlink, LoadKind::readdir, LoadKind::readdirplus),
                          kind_name);
 
 // More outstanding than a queue holds, so that requests are parked.
 TEST_P(LoadOfKind, every_operation_is_right_and_nothing_is_left_behind) {
-    for (const bool wait : {false, true}) {
-        const auto load =
-            driver::Load::prepare(*device_, {.kind = GetParam(),
-                                             .queues = 2,
-                                             .threads = wait ? 3U : 1U, // two threads share a queue
-                                             .depth = 24,
-                                             .file_bytes = 1 << 20,
-                                             .wait = wait,
-                                             .verify = true});
+    for (const Completion completion : {Completion::poll, Completion::wait}) {
+        const auto load = driver::Load::prepare(
+            *device_, {.kind = GetParam(),
+                       .queues = 2,
+                       .threads = completion == Completion::poll ? 1U : 3U, // two share a queue
+                       .depth = 24,
+                       .file_bytes = 1 << 20,
+                       .completion = completion,
+                       .verify = true});
         ASSERT_TRUE(load) << load.error().message;
         const auto result = (*load)->run({.time = {}, .operations = 3000});
         EXPECT_EQ(result.operations, 3000U);
