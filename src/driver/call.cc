@@ -51,12 +51,42 @@ Status Call::submit(RequestQueue& queue) {
     ASSERT(queue_ == nullptr);
     queue_ = &queue;
     self_ = shared_from_this();
-    const Status submitted = queue.submit(*this);
-    if (submitted) return {};
-    reply_bytes_ = fail(submitted.error());
+    return submitted(queue.submit(*this));
+}
+
+Status Call::submit(RequestQueue& queue, BackgroundLimit& limit) {
+    ASSERT(queue_ == nullptr);
+    queue_ = &queue;
+    limit_ = &limit;
+    self_ = shared_from_this();
+    return submitted(limit.submit(queue, *this));
+}
+
+// On an error done() is not called.
+Status Call::submitted(Status status) {
+    if (status) return status;
+    reply_bytes_ = fail(status.error());
     ended_.store(true, std::memory_order_release);
     self_.reset();
-    return submitted;
+    return status;
+}
+
+bool Call::withdraw() {
+    ASSERT(queue_ != nullptr);
+    return (limit_ != nullptr && limit_->withdraw(*this)) || queue_->withdraw(*this);
+}
+
+Status Call::interrupt(DmaArena& arena, RequestQueue& hiprio) {
+    if (withdraw() || ended()) return {};
+    if (interrupted_.exchange(true, std::memory_order_relaxed)) return {};
+    CallOptions options{.opcode = FUSE_INTERRUPT};
+    options.add(fuse_interrupt_in{.unique = unique()});
+    options.no_reply = true;
+    TRY(const auto sent, make(arena, options, unique() | 1));
+    TRY_STATUS(sent->submit(hiprio));
+    // It may be parked; a call that has ended meanwhile needs none.
+    if (ended()) sent->withdraw();
+    return {};
 }
 
 void Call::done(Result<std::uint32_t> reply_bytes) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "driver/background_limit.h"
 #include "driver/dma_arena.h"
 #include "driver/request.h"
 #include "driver/request_queue.h"
@@ -32,6 +33,7 @@ struct CallOptions {
     // Room for what follows the reply's header; `no_reply`: no room at all, as for FORGET.
     std::size_t reply_bytes_max = 0;
     bool no_reply = false;
+    bool background = false; // within the device's limit of background requests
     // Lengths of the descriptors; what is left after the last goes into one more.  Empty: the request in one,
     // the reply's header and its body in one each.
     std::vector<std::size_t> in_split;
@@ -64,6 +66,14 @@ public:
 
     // Once.  ENOTCONN and what else RequestQueue::submit() says.
     Status submit(RequestQueue& queue);
+    Status submit(RequestQueue& queue, BackgroundLimit& limit);
+    // The caller is killed or does not want it any more: a call that waits its turn or is parked ends with
+    // EINTR.  false: the device has it, or it has ended.
+    bool withdraw();
+    // A signal has come while the caller waits: INTERRUPT, without a reply, its unique that of the call with
+    // bit 0 set.  Once for each call; nothing is sent for one that has ended, and one that the device has not
+    // got is withdrawn.
+    Status interrupt(DmaArena& arena, RequestQueue& hiprio);
 
     bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
     // Waits on the queue it was submitted to.  ETIMEDOUT; what done() was told; or the error in the reply.
@@ -78,13 +88,16 @@ public:
 
 private:
     Call() = default;
+    Status submitted(Status status);
     void done(Result<std::uint32_t> reply_bytes) override;
 
     DmaBuffer in_;
     DmaBuffer out_;
     RequestQueue* queue_ = nullptr;
+    BackgroundLimit* limit_ = nullptr;
     std::shared_ptr<Call> self_; // while the queue holds the call; its only owner besides the callers
     Result<std::uint32_t> reply_bytes_ = 0;
+    std::atomic<bool> interrupted_{false};
     std::atomic<bool> ended_{false}; // the store publishes reply_bytes_
 };
 

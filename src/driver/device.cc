@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "rt/thread.h"
+#include "topology/machine.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,6 +21,17 @@ vhost::SharedRegion shared(const DmaRegion& region) {
                             .user_address = reinterpret_cast<std::uintptr_t>(region.host),
                             .mmap_offset = 0},
             .fd = region.file.get()};
+}
+
+// Read once: CPUs that come and go change nothing.
+const topology::Topology& this_machine() {
+    static const topology::Topology machine = [] {
+        auto found = topology::this_machine();
+        if (found) return *std::move(found);
+        log::warn("all CPUs use the first request queue: {}", found.error().message);
+        return topology::Topology{};
+    }();
+    return machine;
 }
 
 } // namespace
@@ -75,6 +87,7 @@ Outcome<void> Device::set_up() {
         if (!queue) return failure("cannot make queues", queue.error());
         queues_.push_back({.queue = *std::move(queue), .ring_memory = {}, .addresses = {}, .base = {}});
     }
+    map_cpus();
     stop_watching_ = Fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (!stop_watching_) return failure("cannot make an eventfd", Errno{errno});
     watcher_ = rt::start_thread("device watch", [this] { watch(); });
@@ -103,11 +116,26 @@ void Device::disconnect() {
     watched_.reset();
 }
 
+void Device::map_cpus() {
+    queue_map_ = topology::QueueMap::make(
+        options_.machine ? *options_.machine : this_machine(),
+        {.queues = request_queue_count(), .policy = options_.policy, .masks = options_.queue_cpus});
+    if (!options_.completion_threads) return;
+    std::vector<RequestQueue*> queues;
+    for (const Queue& queue : queues_) queues.push_back(queue.queue.get());
+    completion_threads_ = std::make_unique<CompletionThreads>(queues);
+}
+
 std::uint32_t Device::request_queue_of_cpu(int cpu) const noexcept {
-    const auto& map = options_.queue_for_cpu;
-    if (cpu < 0 || static_cast<std::size_t>(cpu) >= map.size()) return 0;
-    const std::uint32_t queue = map[static_cast<std::size_t>(cpu)];
-    return queue < request_queue_count() ? queue : 0;
+    if (cpu < 0) return 0;
+    return static_cast<std::uint32_t>(queue_map_->queue_of(static_cast<topology::CpuId>(cpu)) -
+                                      queue_map_->first_request());
+}
+
+topology::CpuSet Device::completion_cpus(std::uint32_t request_queue) const {
+    if (request_queue_count() < 2 || request_queue >= queue_map_->request_queues()) return {};
+    return queue_map_->cpus_of(
+        static_cast<topology::VirtqueueIndex>(queue_map_->first_request() + request_queue));
 }
 
 RequestQueue& Device::queue_of_current_cpu() noexcept {
@@ -204,6 +232,8 @@ Status Device::start_queue(std::uint32_t index) {
         TRY_STATUS(check(announce(index, queue)));
     }
     queue.started = true;
+    if (completion_threads_ && options_.affinity && index > 0)
+        completion_threads_->bind(index, completion_cpus(index - 1));
     return {};
 }
 
@@ -214,6 +244,7 @@ Status Device::stop_queue(std::uint32_t index) {
     Queue& queue = queues_[index];
     if (!queue.started) return fail(EINVAL);
     queue.queue->pause();
+    if (completion_threads_) completion_threads_->clear(index);
     const auto base = front_end_->get_vring_base(index);
     if (!base) return check(fail(base.error()));
     queue.started = false;
@@ -257,6 +288,23 @@ Status Device::reset() {
         TRY_STATUS(check(front_end_->set_features(features)));
     }
     return start();
+}
+
+Status Device::drain() {
+    return drain_until(after(options_.drain_timeout));
+}
+
+Status Device::drain_until(Deadline deadline) {
+    for (const Queue& queue : queues_) TRY_STATUS(queue.queue->drain(deadline));
+    return {};
+}
+
+Status Device::remove() {
+    for (const Queue& queue : queues_) queue.queue->close(Errno{ENOTCONN});
+    const Status drained = drain_until(after(options_.drain_timeout));
+    const Status stopped = drained ? stop() : drained;
+    disconnect();
+    return stopped;
 }
 
 // Its own thread.

@@ -52,7 +52,11 @@ CallOptions FuseClient::call_options(std::uint32_t opcode, std::uint64_t node) c
 
 Result<std::shared_ptr<Call>> FuseClient::begin(const CallOptions& options) {
     TRY(auto call, Call::make(device_.memory(), options, next_unique()));
-    TRY_STATUS(call->submit(options.no_reply ? device_.hiprio() : queue()));
+    if (options.background) {
+        TRY_STATUS(call->submit(queue(), device_.background()));
+    } else {
+        TRY_STATUS(call->submit(options.no_reply ? device_.hiprio() : queue()));
+    }
     return call;
 }
 

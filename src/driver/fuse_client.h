@@ -96,6 +96,7 @@ public:
 
     // A call of this caller with nothing else filled in.
     CallOptions call_options(std::uint32_t opcode, std::uint64_t node) const;
+    Status interrupt(Call& call) { return call.interrupt(device_.memory(), device_.hiprio()); }
     // Sent, not waited for.  A call without a reply goes on hiprio.
     Result<std::shared_ptr<Call>> begin(const CallOptions& options);
     Result<std::shared_ptr<Call>> begin_read(std::uint64_t node, std::uint64_t handle, std::uint64_t offset,

@@ -44,16 +44,17 @@ bool has_block(LoadKind kind) {
     return kind == LoadKind::read || kind == LoadKind::write;
 }
 
-Outcome<void> check(const Device& device, const LoadOptions& options) {
+Outcome<void> check(Device& device, const LoadOptions& options) {
     if (options.queues == 0 || options.queues > device.request_queue_count())
         return usage_failure("queues: " + std::to_string(options.queues) +
                              " were asked for, the device has " +
                              std::to_string(device.request_queue_count()));
-    if (options.completion == Completion::wait && options.threads < options.queues)
+    if (options.completion != Completion::threads && device.completion_threads() != nullptr)
+        return usage_failure("completion: the device has threads for that already");
+    if (options.completion == Completion::wait &&
+        (options.threads < options.queues || (options.by_cpu && options.queues > 1)))
         return usage_failure(
             "wait: a thread can wait on one queue only; give at least as many threads as queues");
-    if (options.dispatch == Dispatch::staged || options.completion == Completion::threads)
-        return usage_failure("staged dispatch and completion threads are not built yet");
     if (options.threads == 0 || options.depth == 0) return usage_failure("threads and depth: at least 1");
     if (options.segment_bytes == 0) return usage_failure("segment: at least 1 byte");
     const std::uint32_t slots = std::max(options.threads, options.queues) * options.depth;
@@ -173,8 +174,34 @@ void Load::count_queues(LoadResult& result, int sign) const {
     }
 }
 
+void Load::begin_run() {
+    if (options_.dispatch == Dispatch::staged) {
+        for (std::uint32_t queue = 0; queue < options_.queues; ++queue)
+            staged_.push_back(std::make_unique<StagedDispatch>(device_.request_queue(queue)));
+    }
+    if (options_.completion != Completion::threads || device_.completion_threads() != nullptr) return;
+    std::vector<RequestQueue*> queues;
+    for (std::uint32_t queue = 0; queue < options_.queues; ++queue)
+        queues.push_back(&device_.request_queue(queue));
+    completions_ = std::make_unique<CompletionThreads>(queues);
+    for (std::uint32_t queue = 0; options_.affinity && queue < options_.queues; ++queue)
+        completions_->bind(queue, device_.completion_cpus(queue));
+}
+
+void Load::end_run() {
+    staged_.clear();
+    completions_.reset();
+}
+
+StagedDispatch* Load::staged(const RequestQueue& queue) const {
+    for (std::size_t index = 0; index < staged_.size(); ++index)
+        if (&device_.request_queue(static_cast<std::uint32_t>(index)) == &queue) return staged_[index].get();
+    return nullptr;
+}
+
 LoadResult Load::run(const LoadLimit& limit) {
     LoadResult total;
+    begin_run();
     count_queues(total, -1);
     std::vector<LoadResult> results(options_.threads);
     std::vector<std::thread> threads;
@@ -184,6 +211,7 @@ LoadResult Load::run(const LoadLimit& limit) {
             "load", [&, number] { results[number] = LoadThread{*this, number, slots_[number]}.run(limit); }));
     }
     for (std::thread& thread : threads) thread.join();
+    end_run();
     if (!device_.hiprio().drain(after(std::chrono::seconds{30}))) {
         ++total.errors;
         total.first_error = "FORGET: no answer for 30 s";

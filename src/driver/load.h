@@ -8,10 +8,12 @@
 #pragma once
 
 #include "base/result.h"
+#include "driver/completion_threads.h"
 #include "driver/device.h"
 #include "driver/fuse_client.h"
 #include "driver/latency.h"
 #include "driver/load_files.h"
+#include "driver/staged_dispatch.h"
 
 #include <chrono>
 #include <cstdint>
@@ -66,6 +68,9 @@ struct LoadOptions {
     std::uint32_t queues = 1;
     // A thread drives every threads-th queue; with more threads than queues several share one.
     std::uint32_t threads = 1;
+    // Instead: each request goes on the queue of the CPU that its thread is on (the first where the map names
+    // one beyond `queues`).
+    bool by_cpu = false;
     std::uint32_t depth = 32; // outstanding, of each thread on each of its queues
     std::uint32_t block_bytes = 4096;
     std::uint32_t segment_bytes = 4096; // of a block, in one descriptor: a guest's page
@@ -125,6 +130,9 @@ private:
     Outcome<void> make_files();
     Outcome<void> make_slots();
     bool has(LoadKind kind) const noexcept;
+    void begin_run();
+    void end_run();
+    StagedDispatch* staged(const RequestQueue& queue) const;
     void count_queues(LoadResult& result, int sign) const;
     std::uint64_t verify_written();
 
@@ -135,6 +143,9 @@ private:
     FuseClient client_;                 // as root, for what is made beforehand
     LoadFiles files_;
     std::vector<std::vector<std::unique_ptr<LoadSlot>>> slots_; // by thread
+    // While a run lasts, and as far as the options ask for them; by request queue.
+    std::vector<std::unique_ptr<StagedDispatch>> staged_;
+    std::unique_ptr<CompletionThreads> completions_;
 };
 
 } // namespace viaduct::driver

@@ -47,7 +47,7 @@ Result<std::unique_ptr<LoadSlot>> LoadSlot::make(Load& load, RequestQueue& queue
 }
 
 LoadSlot::LoadSlot(Load& load, RequestQueue& queue, const Place& place)
-    : load_(load), queue_(queue), place_(place), name_("file-" + std::to_string(place.number)),
+    : load_(load), queue_(&queue), place_(place), name_("file-" + std::to_string(place.number)),
       part_(load.parts_.data()), forget_(load.device_.memory()), random_(place.number + 1),
       unique_next_((static_cast<std::uint64_t>(place.number) + 1) << 32) {}
 

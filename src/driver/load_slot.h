@@ -43,7 +43,8 @@ public:
     };
     static Result<std::unique_ptr<LoadSlot>> make(Load& load, RequestQueue& queue, const Place& place);
 
-    RequestQueue& queue() const noexcept { return queue_; }
+    RequestQueue& queue() const noexcept { return *queue_; }
+    void set_queue(RequestQueue& queue) noexcept { queue_ = &queue; }
     void set_owner(LoadThread& owner) noexcept { owner_ = &owner; }
     // The first step of an operation.
     void begin();
@@ -90,7 +91,7 @@ private:
     int check_reply() const;
 
     Load& load_;
-    RequestQueue& queue_;
+    RequestQueue* queue_;
     const Place place_;
     const std::string name_; // of the file that create_unlink makes
     LoadThread* owner_ = nullptr;

@@ -53,10 +53,17 @@ LoadThread::LoadThread(Load& load, std::uint32_t number, std::span<const std::un
     : load_(load), number_(number), slots_(slots) {
     for (const auto& slot : slots_) {
         slot->set_owner(*this);
-        const auto same = [&](const OnQueue& on_queue) { return on_queue.queue == &slot->queue(); };
-        if (std::ranges::none_of(queues_, same)) queues_.push_back({.queue = &slot->queue(), .batch = {}});
+        add_queue(slot->queue());
     }
+    for (std::uint32_t queue = 0; load_.options().by_cpu && queue < load_.options().queues; ++queue)
+        add_queue(load_.device_.request_queue(queue));
     back_.reserve(slots_.size());
+}
+
+void LoadThread::add_queue(RequestQueue& queue) {
+    const auto same = [&](const OnQueue& on_queue) { return on_queue.queue == &queue; };
+    if (std::ranges::any_of(queues_, same)) return;
+    queues_.push_back({.queue = &queue, .staged = load_.staged(queue), .batch = {}});
 }
 
 LoadResult LoadThread::run(const LoadLimit& limit) {
@@ -114,6 +121,14 @@ void LoadThread::begin_all() {
 void LoadThread::begin(LoadSlot& slot) {
     slot.begin();
     slot.begun_ns = ns_of(now_);
+    put(slot);
+}
+
+void LoadThread::put(LoadSlot& slot) {
+    if (load_.options().by_cpu) {
+        const std::uint32_t queue = load_.device_.request_queue_of_cpu(cpu_);
+        slot.set_queue(load_.device_.request_queue(queue < load_.options().queues ? queue : 0));
+    }
     of(slot.queue()).batch.push_back(&slot);
 }
 
@@ -125,9 +140,10 @@ LoadThread::OnQueue& LoadThread::of(const RequestQueue& queue) {
 // Each queue in turn: what has come back is sent again at once, with one kick.
 bool LoadThread::sweep() {
     bool news = false;
+    const bool polls = load_.options().completion != Completion::threads;
     look_at_cpu();
     for (OnQueue& on_queue : queues_) {
-        on_queue.queue->poll();
+        if (polls) on_queue.queue->poll();
         take_inbox();
         if (back_.empty()) continue;
         news = true;
@@ -144,7 +160,7 @@ void LoadThread::advance(LoadSlot& slot) {
     ++result_.requests;
     if (slot.ended_cpu == slot.submitted_cpu) ++result_.on_submitter_cpu;
     const std::uint32_t opcode = slot.opcode();
-    if (!slot.go_on()) return of(slot.queue()).batch.push_back(&slot);
+    if (!slot.go_on()) return put(slot);
     ++result_.operations;
     if (slot.mismatch()) ++result_.mismatches;
     if (slot.error() != 0) {
@@ -164,7 +180,8 @@ void LoadThread::send(OnQueue& on_queue) {
     if (on_queue.batch.empty()) return;
     outstanding_ += on_queue.batch.size();
     for (Request* const request : on_queue.batch) static_cast<LoadSlot*>(request)->submitted_cpu = cpu_;
-    const Status sent = on_queue.queue->submit(on_queue.batch);
+    const Status sent = on_queue.staged != nullptr ? on_queue.staged->submit(on_queue.batch)
+                                                   : on_queue.queue->submit(on_queue.batch);
     if (!sent) { // not running any more
         outstanding_ -= on_queue.batch.size();
         if (result_.errors++ == 0) result_.first_error = "submit: " + sent.error().name();
@@ -186,6 +203,13 @@ void LoadThread::idle(std::uint32_t times) {
         queues_.front().queue->wait(after(std::chrono::milliseconds{100}));
         return;
     }
+    if (load_.options().completion == Completion::threads) {
+        sync::Lock lock{inbox_mutex_};
+        asleep_ = true;
+        inbox_has_.wait_for(lock, std::chrono::milliseconds{100}, [this] { return !inbox_.empty(); });
+        asleep_ = false;
+        return;
+    }
     if (times % kIdleSweepsMax == 0) {
         ::sched_yield();
     } else {
@@ -203,6 +227,8 @@ void LoadThread::came_back(LoadSlot& slot) {
     const sync::Lock lock{inbox_mutex_};
     inbox_.push_back(&slot);
     inbox_filled_.store(true, std::memory_order_release);
+    // With the lock held: the thread, and this with it, may be gone right afterwards.
+    if (asleep_) inbox_has_.notify_one();
 }
 
 void LoadThread::take_inbox() {

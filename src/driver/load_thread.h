@@ -8,6 +8,7 @@
 #include "driver/load_slot.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,7 +29,8 @@ public:
 private:
     struct OnQueue {
         RequestQueue* queue = nullptr;
-        std::vector<Request*> batch; // slots to be sent
+        StagedDispatch* staged = nullptr; // in between, if there is one
+        std::vector<Request*> batch;      // slots to be sent
     };
 
     void begin_all();
@@ -40,6 +42,8 @@ private:
     void look_at_cpu();
     void idle(std::uint32_t times);
     bool may_begin();
+    void add_queue(RequestQueue& queue);
+    void put(LoadSlot& slot); // on a batch
     OnQueue& of(const RequestQueue& queue);
 
     Load& load_;
@@ -58,8 +62,10 @@ private:
 
     // What came back on other threads.
     std::atomic<bool> inbox_filled_{false};
-    sync::Mutex inbox_mutex_; // guards inbox_
+    sync::Mutex inbox_mutex_; // guards what follows
+    std::condition_variable_any inbox_has_;
     std::vector<LoadSlot*> inbox_;
+    bool asleep_ = false; // on inbox_has_
 };
 
 } // namespace viaduct::driver

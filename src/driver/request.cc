@@ -61,6 +61,12 @@ Result<std::uint32_t> Request::verify(std::uint32_t written_bytes) {
     return written_bytes;
 }
 
+bool RequestList::contains(const Request& request) const noexcept {
+    const Request* found = first_;
+    while (found != nullptr && found != &request) found = found->next_;
+    return found != nullptr;
+}
+
 void RequestList::push_back(Request& request) noexcept {
     request.previous_ = last_;
     request.next_ = nullptr;

@@ -17,6 +17,9 @@
 
 namespace viaduct::driver {
 
+class BackgroundLimit;
+class RequestQueue;
+
 class Request {
 public:
     // Names the memory of the request and of its reply: `in` from fuse_in_header on; `out` empty when no
@@ -44,9 +47,11 @@ protected:
     virtual void done(Result<std::uint32_t> reply_bytes) = 0;
 
 private:
+    friend class BackgroundLimit;
     friend class RequestList;
     friend class RequestQueue;
-    enum class Place : std::uint8_t { none, parked, ring, ended };
+    friend class StagedDispatch;
+    enum class Place : std::uint8_t { none, waiting, parked, ring, ended }; // waiting: not the queue's yet
 
     // Reads what replies are compared with.
     void read_header();
@@ -59,7 +64,9 @@ private:
     std::vector<iovec> out_; // the same
     std::uint64_t unique_ = 0;
     fuse_out_header reply_header_{};
-    // The queue's.
+    // The queue's; before that of whoever holds the request back.
+    BackgroundLimit* background_ = nullptr; // one that counts this request
+    RequestQueue* queue_next_ = nullptr;    // where it goes when its turn comes
     Request* previous_ = nullptr;
     Request* next_ = nullptr;
     Place place_ = Place::none;
@@ -75,6 +82,7 @@ public:
     RequestList& operator=(RequestList&&) = delete;
 
     bool empty() const noexcept { return first_ == nullptr; }
+    bool contains(const Request& request) const noexcept; // looks at each
     Request* first() const noexcept { return first_; }
     void push_back(Request& request) noexcept;
     void push_front(Request& request) noexcept;

@@ -2,6 +2,7 @@
 #include "driver/request_queue.h"
 
 #include "base/assert.h"
+#include "driver/background_limit.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -76,6 +77,11 @@ Status RequestQueue::submit(std::span<Request* const> requests) {
     return {};
 }
 
+void RequestQueue::set_state(State state) noexcept {
+    state_ = state;
+    running_.store(state == State::running, std::memory_order_release);
+}
+
 // On the ring, or ENOSPC, or what else is wrong with it.  The request stands in no list yet.
 Status RequestQueue::put_on_ring(Request& request) {
     TRY_STATUS(ring_->add(request.readable_, request.writable_, &request));
@@ -114,7 +120,7 @@ void RequestQueue::reclaim() {
     for (;;) {
         const auto used = ring_->poll();
         if (!used) { // the device has written nonsense where used elements should be
-            state_ = State::over;
+            set_state(State::over);
             take_off_all(used.error());
             break;
         }
@@ -202,6 +208,7 @@ std::size_t RequestQueue::finish(RequestList ended) {
     std::size_t count = 0;
     while (Request* const request = ended.pop_front()) {
         request->place_ = Request::Place::none;
+        if (BackgroundLimit* const limit = std::exchange(request->background_, nullptr)) limit->one_ended();
         request->done(std::exchange(request->result_, 0)); // the request may be gone afterwards
         ++count;
     }
@@ -213,7 +220,7 @@ std::size_t RequestQueue::finish(RequestList ended) {
     stats_.ended.add(count);
     if (waiters_ > 0) {
         // The leader's own request may have ended here, with the interrupt for it spent already.
-        wake_leader();
+        if (!served_) wake_leader();
         something_ended_.notify_all();
     }
     return count;
@@ -248,28 +255,57 @@ bool RequestQueue::wait_until(sync::Lock& lock, Deadline deadline, const Satisfi
     bool in_time = true;
     // Looked at once more after the deadline, so that what came back meanwhile is not missed.
     while (!satisfied() && in_flight_ > 0 && in_time) {
-        if (leading_) {
-            in_time = something_ended_.wait_until(lock, deadline) == std::cv_status::no_timeout;
-            continue;
-        }
-        const bool on_ring = state_ == State::running || state_ == State::paused;
-        if (ended_.empty() && !(on_ring && ring_->enable_interrupts())) {
-            leading_ = true;
-            lock.unlock();
-            in_time = sleep(deadline);
-            const std::uint64_t signals = take_bell(call_);
-            lock.lock();
-            leading_ = false;
-            stats_.interrupts.add(signals);
-            if (ring_) ring_->disable_interrupts();
-        }
-        lock.unlock();
-        poll();
-        lock.lock();
-        something_ended_.notify_all(); // one of them leads from here on
+        in_time = leading_ || served_
+                      ? something_ended_.wait_until(lock, deadline) == std::cv_status::no_timeout
+                      : lead(lock, deadline);
     }
     --waiters_;
     return satisfied();
+}
+
+// false: the deadline has passed.
+bool RequestQueue::lead(sync::Lock& lock, Deadline deadline) {
+    bool in_time = true;
+    const bool on_ring = state_ == State::running || state_ == State::paused;
+    if (ended_.empty() && !(on_ring && ring_->enable_interrupts())) {
+        leading_ = true;
+        lock.unlock();
+        in_time = sleep(deadline);
+        const std::uint64_t signals = take_bell(call_);
+        lock.lock();
+        leading_ = false;
+        stats_.interrupts.add(signals);
+        if (ring_) ring_->disable_interrupts();
+    }
+    lock.unlock();
+    poll();
+    lock.lock();
+    something_ended_.notify_all(); // one of them leads from here on
+    return in_time;
+}
+
+void RequestQueue::serve(const std::atomic<bool>& stop) {
+    sync::Lock lock{mutex_};
+    ASSERT(!served_);
+    served_ = true;
+    ++waiters_;
+    wake_leader(); // a waiter that was here before makes room
+    while (!stop.load(std::memory_order_acquire)) {
+        if (leading_) {
+            something_ended_.wait(lock);
+        } else {
+            lead(lock, Deadline::max());
+        }
+    }
+    --waiters_;
+    served_ = false;
+    something_ended_.notify_all(); // waiters lead again
+}
+
+void RequestQueue::look_again() {
+    const sync::Lock lock{mutex_};
+    wake_leader();
+    something_ended_.notify_all();
 }
 
 // false: the deadline has passed.
@@ -308,7 +344,8 @@ Status RequestQueue::start(std::unique_ptr<virtio::DriverQueue> ring) {
     ASSERT(parked_.empty());
     ring_ = std::move(ring);
     ring_->disable_interrupts();
-    state_ = State::running;
+    set_state(State::running);
+    wake_leader(); // it slept on the ring of before
     return {};
 }
 
@@ -317,7 +354,7 @@ void RequestQueue::resume() {
     {
         const sync::Lock lock{mutex_};
         if (state_ != State::paused) return; // ended meanwhile
-        state_ = State::running;
+        set_state(State::running);
         refill();
         kick_wanted = wants_kick();
     }
@@ -326,7 +363,19 @@ void RequestQueue::resume() {
 
 void RequestQueue::pause() {
     const sync::Lock lock{mutex_};
-    if (state_ == State::running) state_ = State::paused;
+    if (state_ == State::running) set_state(State::paused);
+}
+
+void RequestQueue::close(Errno error) {
+    RequestList ended;
+    {
+        const sync::Lock lock{mutex_};
+        if (state_ == State::running) set_state(State::paused);
+        while (Request* const request = parked_.pop_front()) take_off(*request, fail(error));
+        parked_count_ = 0;
+        ended.append(ended_);
+    }
+    finish(std::move(ended));
 }
 
 bool RequestQueue::settle(Errno error) {
@@ -347,16 +396,11 @@ void RequestQueue::end(Errno error, bool for_good) {
             reclaim(); // what has come back has come back
             take_off_all(error);
         }
-        state_ = for_good || state_ == State::over ? State::over : State::idle;
+        set_state(for_good || state_ == State::over ? State::over : State::idle);
         ended.append(ended_);
         wake_leader();
     }
     finish(std::move(ended));
-}
-
-bool RequestQueue::running() const {
-    const sync::Lock lock{mutex_};
-    return state_ == State::running;
 }
 
 bool RequestQueue::ended_for_good() const {

@@ -56,6 +56,10 @@ public:
     bool wait_for(const std::atomic<bool>& flag, Deadline deadline);
     // Until nothing is in flight.  ETIMEDOUT.
     Status drain(Deadline deadline);
+    // Ends what comes back, for all, asleep in between, until `stop` is set and look_again() called.  One
+    // thread at a time; waiters then leave it to that thread.
+    void serve(const std::atomic<bool>& stop);
+    void look_again();
 
     // Submitted, parked ones included, and done() has not returned yet.
     std::size_t in_flight() const;
@@ -86,12 +90,15 @@ public:
     // After pause(), when the device has stopped: takes what has come back.  true: the ring is empty and can
     // be gone on with.  false: the device kept requests; everything in flight ends with `error`.
     bool settle(Errno error);
+    // pause(), and parked requests end with `error`; what is on the ring may still come back.
+    void close(Errno error);
     // Goes on with the ring of before, after pause() and settle().
     void resume();
     // Not running any more: everything in flight ends with `error`.  `for_good`: start() is refused from then
     // on.
     void end(Errno error, bool for_good);
-    bool running() const;
+    // As it was a moment ago, without a lock.
+    bool running() const noexcept { return running_.load(std::memory_order_acquire); }
     bool ended_for_good() const;
 
 private:
@@ -101,6 +108,7 @@ private:
     enum class State : std::uint8_t { idle, running, paused, over };
 
     // With the lock held.
+    void set_state(State state) noexcept;
     Status put_on_ring(Request& request);
     Status enqueue(Request& request);
     void reclaim();
@@ -113,6 +121,7 @@ private:
     void kick() noexcept;
     std::size_t finish(RequestList ended);
     bool sleep(Deadline deadline);
+    bool lead(sync::Lock& lock, Deadline deadline);
     template <class Satisfied>
     bool wait_until(sync::Lock& lock, Deadline deadline, const Satisfied& satisfied);
 
@@ -125,6 +134,7 @@ private:
     std::condition_variable_any something_ended_;
     std::unique_ptr<virtio::DriverQueue> ring_;
     State state_ = State::idle;
+    std::atomic<bool> running_{false}; // whether state_ is running; read without the lock
     RequestList on_ring_;
     RequestList parked_; // while not empty, the ring holds at least one chain
     RequestList ended_;  // have their result, done() not called yet
@@ -132,6 +142,7 @@ private:
     std::size_t parked_count_ = 0;
     std::uint64_t ended_count_ = 0; // done() has returned; wraps never
     bool leading_ = false;          // one waiter sleeps on the call fd, the others on something_ended_
+    bool served_ = false;           // by a thread in serve(): the only one that leads from then on
     std::uint32_t waiters_ = 0;
     Stats stats_; // written under the lock
 };

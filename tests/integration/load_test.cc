@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <thread>
 
 namespace viaduct {
@@ -74,6 +75,108 @@ TEST_P(LoadOfKind, every_operation_is_right_and_nothing_is_left_behind) {
         EXPECT_GT(result.parked, 0U);
     }
     EXPECT_TRUE(std::filesystem::is_empty(share_));
+}
+
+struct Way {
+    const char* name;
+    driver::Dispatch dispatch;
+    Completion completion;
+    bool by_cpu;
+};
+
+class LoadInWay : public Load, public testing::WithParamInterface<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, LoadInWay,
+    testing::Values(Way{"staged_polled", driver::Dispatch::staged, Completion::poll, false},
+                    Way{"staged_waited", driver::Dispatch::staged, Completion::wait, false},
+                    Way{"staged_threads", driver::Dispatch::staged, Completion::threads, true},
+                    Way{"direct_threads", driver::Dispatch::direct, Completion::threads, false},
+                    Way{"direct_by_cpu", driver::Dispatch::direct, Completion::poll, true}),
+    [](const auto& info) { return std::string{info.param.name}; });
+
+TEST_P(LoadInWay, a_mix_is_right_and_counted) {
+    const auto load = driver::Load::prepare(*device_, {.mix = {{.kind = LoadKind::read, .weight = 7},
+                                                               {.kind = LoadKind::write, .weight = 2},
+                                                               {.kind = LoadKind::readdirplus}},
+                                                       .queues = 2,
+                                                       .threads = 2,
+                                                       .by_cpu = GetParam().by_cpu,
+                                                       .depth = 24,
+                                                       .file_bytes = 1 << 20,
+                                                       .directory_entries = 20,
+                                                       .dispatch = GetParam().dispatch,
+                                                       .completion = GetParam().completion,
+                                                       .affinity = true,
+                                                       .verify = true});
+    ASSERT_TRUE(load) << load.error().message;
+    for (int round = 0; round < 2; ++round) {
+        const auto result = (*load)->run({.time = {}, .operations = 3000});
+        EXPECT_EQ(result.operations, 3000U);
+        EXPECT_EQ(result.errors, 0U) << result.first_error << "\n" << daemon_->log();
+        EXPECT_EQ(result.mismatches, 0U);
+        EXPECT_EQ(result.latency.count(), 3000U);
+        EXPECT_GT(result.latency.percentile(50), 0U);
+        EXPECT_LE(result.on_submitter_cpu, result.requests);
+        // 90 of 100 operations move a block.
+        EXPECT_GT(result.bytes, 3000U / 2 * 4096);
+        EXPECT_LT(result.bytes, 3000U * 4096);
+    }
+}
+
+TEST_P(LoadInWay, a_daemon_that_dies_ends_the_run) {
+    const auto load = driver::Load::prepare(*device_, {.queues = 2,
+                                                       .threads = 2,
+                                                       .by_cpu = GetParam().by_cpu,
+                                                       .dispatch = GetParam().dispatch,
+                                                       .completion = GetParam().completion});
+    ASSERT_TRUE(load) << load.error().message;
+    std::thread killer{[&] {
+        const auto ended = [&] {
+            return device_->request_queue(0).stats().ended.get() +
+                   device_->request_queue(1).stats().ended.get();
+        };
+        while (ended() < 1000 && device_->alive()) std::this_thread::yield();
+        daemon_->send_signal(SIGKILL);
+    }};
+    const auto result = (*load)->run({.time = std::chrono::minutes{1}, .operations = {}});
+    killer.join();
+    EXPECT_GT(result.errors, 0U);
+    EXPECT_FALSE(device_->alive());
+}
+
+// Submitting and completing on one thread that may not move.
+TEST_F(Load, a_pinned_thread_that_polls_completes_where_it_submits) {
+    cpu_set_t mask;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(static_cast<std::size_t>(cpu), &mask)) ++cpu;
+    const auto load = driver::Load::prepare(*device_, {.queues = 2, .latencies = false, .cpus = {cpu}});
+    ASSERT_TRUE(load) << load.error().message;
+    const auto result = (*load)->run({.time = {}, .operations = 1000});
+    EXPECT_EQ(result.on_submitter_cpu, result.requests);
+    EXPECT_EQ(result.migrations, 0U);
+    EXPECT_EQ(result.latency.count(), 0U); // were not asked for
+}
+
+TEST_F(Load, what_cannot_be_measured_is_refused_with_a_sentence) {
+    const std::vector<driver::LoadOptions> refused{
+        {.queues = 0},
+        {.queues = 3},
+        {.threads = 0},
+        {.mix = {{.kind = LoadKind::null, .weight = 0}}},
+        {.mix = {{.kind = LoadKind::read, .block_bytes = 100}}},
+        {.mix = {{.kind = LoadKind::write, .block_bytes = 4096},
+                 {.kind = LoadKind::write, .block_bytes = 8192}},
+         .verify = true},
+        {.queues = 2, .threads = 1, .completion = Completion::wait},
+        {.queues = 2, .threads = 2, .by_cpu = true, .completion = Completion::wait},
+    };
+    for (const auto& options : refused) {
+        const auto load = driver::Load::prepare(*device_, options);
+        ASSERT_FALSE(load);
+        EXPECT_EQ(load.error().exit_status, 2);
+    }
 }
 
 TEST_F(Load, a_block_that_is_not_what_was_written_is_found) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/staged_dispatch.h"
+
+#include "base/assert.h"
+#include "rt/thread.h"
+
+#include <vector>
+
+namespace viaduct::driver {
+
+StagedDispatch::StagedDispatch(RequestQueue& queue)
+    : queue_(queue), thread_(rt::start_thread("dispatch", [this] { dequeue(); })) {}
+
+StagedDispatch::~StagedDispatch() {
+    {
+        const sync::Lock lock{mutex_};
+        stopping_ = true;
+    }
+    filled_.notify_one();
+    thread_.join();
+    ASSERT(pending_.empty());
+}
+
+Status StagedDispatch::submit(Request& request) {
+    Request* const one = &request;
+    return submit({&one, 1});
+}
+
+Status StagedDispatch::submit(std::span<Request* const> requests) {
+    if (!queue_.running()) return fail(ENOTCONN);
+    {
+        const sync::Lock lock{mutex_};
+        ASSERT(!stopping_);
+        for (Request* const request : requests) {
+            ASSERT(request->place_ == Request::Place::none);
+            request->place_ = Request::Place::waiting;
+            pending_.push_back(*request);
+        }
+    }
+    filled_.notify_one();
+    return {};
+}
+
+bool StagedDispatch::withdraw(Request& request) {
+    {
+        const sync::Lock lock{mutex_};
+        if (!pending_.contains(request)) return false;
+        pending_.remove(request);
+        request.place_ = Request::Place::none;
+    }
+    request.done(fail(EINTR));
+    return true;
+}
+
+void StagedDispatch::dequeue() {
+    std::vector<Request*> batch;
+    for (;;) {
+        {
+            sync::Lock lock{mutex_};
+            filled_.wait(lock, [this] { return stopping_ || !pending_.empty(); });
+            if (pending_.empty()) return;
+            while (Request* const request = pending_.pop_front()) {
+                request->place_ = Request::Place::none;
+                batch.push_back(request);
+            }
+        }
+        if (!queue_.submit(batch)) {
+            for (Request* const request : batch) request->done(fail(ECONNABORTED));
+        }
+        batch.clear();
+    }
+}
+
+} // namespace viaduct::driver
