@@ -190,6 +190,7 @@ TEST_F(DriverEnd, removal_ends_parked_requests_and_gives_a_silent_device_only_so
     EXPECT_EQ(device_->remove(), fail(ETIMEDOUT));
     EXPECT_EQ(calls.front()->reply().error(), Errno{ECONNABORTED});
     EXPECT_EQ(calls.back()->reply().error(), Errno{ENOTCONN});
+    served_->daemon().send_signal(SIGKILL); // would wait for its READs
 }
 
 TEST_F(DriverEnd, removal_tells_that_the_device_left_first) {
