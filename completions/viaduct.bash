@@ -86,7 +86,42 @@ _viaduct_map='
 -V
 --version'
 
-_viaduct_commands='serve guest map'
+_viaduct_bench='
+--kind text
+--mix text
+--queues number
+--threads number
+--depth number
+--block size
+--segment size
+--file size
+--entries number
+--completion poll|wait
+--cpus text
+--uid number
+--gid number
+--verify
+--queue-size number
+--packed
+--no-event-idx
+--no-indirect
+--memory size
+--time text
+--count number
+--ramp text
+--repeat number
+--bare directory
+--bare-cpu number
+--bare-time text
+--server-pid number
+--locality
+--json
+-h
+--help
+-V
+--version'
+
+_viaduct_commands='serve guest map bench'
 
 # The kind of the value of option $2 in table $1; fails where there is none.
 _viaduct_kind() {
@@ -106,7 +141,7 @@ _viaduct_values() {
     file) compgen -f -- "$2" ;;
     program) compgen -c -- "$2" ;;
     group) compgen -g -- "$2" ;;
-    number | text) ;;
+    number | size | text) ;;
     *) compgen -W "${1//|/ }" -- "$2" ;;
     esac
 }

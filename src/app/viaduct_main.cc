@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // viaduct: the commands.
+#include "bench/bench.h"
+#include "config/bench_options.h"
 #include "config/guest_options.h"
 #include "config/map_options.h"
 #include "config/serve_options.h"
@@ -21,6 +23,7 @@ Commands:
   serve   serve a directory to guests as a vhost-user virtio-fs device with many queues
   guest   boot a throw-away virtual machine with a directory mounted and run a command in it
   map     show which request queue each CPU of this or another machine would use
+  bench   put a load on a vhost-user-fs device and tell how fast it is and what it costs
 
 viaduct COMMAND --help tells the options of a command; viaduct(1) tells more.
 )";
@@ -64,6 +67,15 @@ int map(int argc, char** argv) {
     return text ? print(text->c_str()) : report(text.error());
 }
 
+int measure(int argc, char** argv) {
+    const auto command = config::parse_bench(argc, argv);
+    if (!command) return report(command.error());
+    if (command->request == config::Request::help) return print(command->help.c_str());
+    if (command->request == config::Request::version) return print_version();
+    const auto status = bench::run_bench(*command);
+    return status ? *status : report(status.error());
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -75,10 +87,12 @@ int main(int argc, char** argv) {
     if (command == "serve") return serve(argc - 1, argv + 1);
     if (command == "guest") return guest(argc - 1, argv + 1);
     if (command == "map") return map(argc - 1, argv + 1);
+    if (command == "bench") return measure(argc - 1, argv + 1);
     if (command == "--help" || command == "-h" || command == "help") return print(kHelp);
     if (command == "--version" || command == "-V") return print_version();
-    std::fprintf(stderr,
-                 "viaduct: there is no command \"%s\"; there are serve, guest and map (viaduct --help)\n",
-                 argv[1]);
+    std::fprintf(
+        stderr,
+        "viaduct: there is no command \"%s\"; there are serve, guest, map and bench (viaduct --help)\n",
+        argv[1]);
     return 2;
 }

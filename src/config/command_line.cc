@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/command_line.h"
 
+#include "config/size.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -52,7 +54,8 @@ struct CommandLine::State {
     std::vector<std::function<Outcome<void>()>> checks;
     std::vector<std::string> names;
     std::set<std::string> plain_flags;
-    std::map<std::string, std::string> takers; // option to placeholder
+    std::map<std::string, std::string> takers;  // option to placeholder
+    std::map<std::string, std::string> implied; // option to the value that it has alone
     bool help = false;
     bool version = false;
 
@@ -117,6 +120,40 @@ void CommandLine::number(const std::string& names, std::uint64_t& target, std::u
     });
 }
 
+void CommandLine::size(const std::string& names, std::uint64_t& target, std::uint64_t min, std::uint64_t max,
+                       const std::string& help) {
+    const std::string* const word = state_->word(names, "SIZE", help + " [" + size_text(target) + "]");
+    state_->checks.emplace_back([this, word, &target, name = long_name(names), min, max]() -> Outcome<void> {
+        if (!state_->given(name)) return {};
+        const auto bytes = parse_size(*word);
+        if (!bytes || *bytes < min || *bytes > max)
+            return usage_failure(name + " is \"" + *word + "\"; it takes a size from " + size_text(min) +
+                                 " to " + size_text(max) + " (bytes, or with K, M or G)");
+        target = *bytes;
+        return {};
+    });
+}
+
+void CommandLine::duration(const std::string& names, std::chrono::milliseconds& target,
+                           std::chrono::milliseconds min, const std::string& help) {
+    const std::string* const word = state_->word(names, "TIME", help + " [" + duration_text(target) + "]");
+    state_->checks.emplace_back([this, word, &target, name = long_name(names), min]() -> Outcome<void> {
+        if (!state_->given(name)) return {};
+        const auto time = parse_duration(*word);
+        if (!time || *time < min)
+            return usage_failure(name + " is \"" + *word + "\"; it takes a time of at least " +
+                                 duration_text(min) + " (seconds, or with ms, s, m or h)");
+        target = *time;
+        return {};
+    });
+}
+
+void CommandLine::optional_text(const std::string& name, std::string& target, const std::string& implied,
+                                const std::string& value, const std::string& help) {
+    text(name, target, "[=" + value + "]", help);
+    state_->implied.emplace(name, implied);
+}
+
 void CommandLine::choice(const std::string& names, std::string& target, std::vector<std::string> choices,
                          const std::string& help) {
     std::string placeholder;
@@ -171,12 +208,18 @@ void CommandLine::rest(std::vector<std::string>& target, const std::string& valu
     state_->app.positionals_at_end();
 }
 
+void CommandLine::words(std::vector<std::string>& target, const std::string& value, const std::string& help) {
+    state_->app.add_option(value, target, help)->type_name("");
+}
+
 // CLI11 says only that some option wants a value: the one that stands last, or before another option.
 std::string CommandLine::missing_value(int argc, const char* const* argv) const {
     for (int index = 1; index < argc; ++index) {
-        const std::string word = argv[index];
+        std::string word = argv[index];
+        const bool empty = word.ends_with('=');
+        if (empty) word.pop_back();
         const bool last = index + 1 == argc || std::string_view{argv[index + 1]}.starts_with("--");
-        if (const auto taker = state_->takers.find(word); last && taker != state_->takers.end())
+        if (const auto taker = state_->takers.find(word); (last || empty) && taker != state_->takers.end())
             return word + " has no value; it takes " + taker->second;
     }
     return "an option has no value; see " + state_->program + " --help";
@@ -190,8 +233,14 @@ Outcome<Request> CommandLine::parse(int argc, const char* const* argv) {
             return usage_failure(name + " takes no value, but \"" + word.substr(name.size() + 1) +
                                  "\" was given");
     }
+    std::vector<std::string> words; // from the last to the first, as CLI11 takes them
+    for (int index = argc - 1; index > 0; --index) {
+        const auto implied = state_->implied.find(argv[index]);
+        words.push_back(implied == state_->implied.end() ? argv[index]
+                                                         : implied->first + "=" + implied->second);
+    }
     try {
-        state_->app.parse(argc, argv);
+        state_->app.parse(std::move(words));
     } catch (const CLI::ExtrasError&) {
         for (const std::string& word : state_->app.remaining()) {
             const std::string option = word.substr(0, word.find('='));
@@ -221,6 +270,9 @@ bool CommandLine::given(const std::string& name) const {
 
 std::string CommandLine::help() const {
     std::string text = state_->app.help();
+    constexpr std::string_view kOptional = " [=";
+    for (std::size_t at = text.find(kOptional); at != std::string::npos; at = text.find(kOptional, at))
+        text.insert(text.find(']', at) + 1, 1, ' ').erase(at, 1);
     // CLI11's own usage line says less than ours.
     const std::size_t begin = text.find("Usage:");
     if (begin == std::string::npos) return text;

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,6 +33,14 @@ public:
                const std::string& help);
     void number(const std::string& names, std::uint64_t& target, std::uint64_t min, std::uint64_t max,
                 const std::string& value, const std::string& help);
+    // Bytes, as config/size.h reads them.
+    void size(const std::string& names, std::uint64_t& target, std::uint64_t min, std::uint64_t max,
+              const std::string& help);
+    void duration(const std::string& names, std::chrono::milliseconds& target, std::chrono::milliseconds min,
+                  const std::string& help);
+    // `--name` alone means `implied`; a value comes behind "=" and never as the next word.
+    void optional_text(const std::string& name, std::string& target, const std::string& implied,
+                       const std::string& value, const std::string& help);
     void choice(const std::string& names, std::string& target, std::vector<std::string> choices,
                 const std::string& help);
     void flag(const std::string& names, bool& target, const std::string& help);
@@ -39,8 +48,11 @@ public:
     void negative_flag(const std::string& names, bool& target, const std::string& help);
     // An option that other daemons have and this program refuses by name, with the reason.
     void refused(const std::string& name, bool takes_value, const std::string& reason);
-    // What stands behind "--", or positional words.
+    // What stands behind "--", or positional words; no option comes after the first of them.
     void rest(std::vector<std::string>& target, const std::string& value, const std::string& help);
+
+    // Positional words, before, behind and between options.
+    void words(std::vector<std::string>& target, const std::string& value, const std::string& help);
 
     // exit_status 2 on a mistake.
     Outcome<Request> parse(int argc, const char* const* argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_cpu.h"
+#include "bench/server_cpu.h"
 
 #include <filesystem>
 #include <fstream>

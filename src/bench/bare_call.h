@@ -8,9 +8,11 @@
 #include "driver/load.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace viaduct::bench {
 
@@ -24,24 +26,27 @@ public:
 
     // CPU time of one operation, nanoseconds: calls made for `time`, on `cpu` (-1: anywhere).
     double measure(std::chrono::milliseconds time, int cpu);
-    // false for kinds without a local counterpart.
-    static bool possible(driver::LoadKind kind) {
-        using driver::LoadKind;
-        return kind != LoadKind::null && kind != LoadKind::readdir && kind != LoadKind::readdirplus;
-    }
+    // false where a kind of the load has no local counterpart.
+    static bool possible(const driver::LoadOptions& load);
 
 private:
-    explicit BareCall(const driver::LoadOptions& load) : load_(load) {}
+    explicit BareCall(const driver::LoadOptions& load);
     Outcome<void> make_file();
+    Outcome<void> make_entries();
+    const driver::LoadPart& next_part();
     bool once(); // false: it failed
-    std::uint64_t next_offset();
+    bool move_block(const driver::LoadPart& part);
+    bool list(bool plus);
 
     driver::LoadOptions load_;
+    std::vector<driver::LoadPart> parts_;
+    unsigned weight_ = 0; // of all parts
+    std::uint32_t block_bytes_max_ = 0;
     std::string path_; // empty in a moved-from object
     Fd folder_;
     Fd file_;
-    std::byte* memory_ =
-        nullptr; // as many blocks as the load has outstanding: as much for the caches to hold
+    // As many blocks as the load has outstanding: as much for the caches to hold.
+    std::byte* memory_ = nullptr;
     std::size_t memory_bytes_ = 0;
     std::uint64_t calls_ = 0;
     std::minstd_rand random_;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `viaduct bench` as a user runs it, on real daemons.
+#include "support/run_program.h"
+#include "support/served_share.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+namespace viaduct {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+using Line = std::map<std::string, std::string>;
+
+// The members of one of our JSON lines, as they are written: no member of it is an object or a list.
+std::optional<Line> parse_line(const std::string& text) {
+    Line line;
+    std::size_t at = 1;
+    if (!text.starts_with('{') || !text.ends_with('}')) return std::nullopt;
+    while (at < text.size() - 1) {
+        const std::size_t key_end = text.find("\":", at);
+        if (text[at] != '"' || key_end == std::string::npos) return std::nullopt;
+        const std::string key = text.substr(at + 1, key_end - at - 1);
+        at = key_end + 2;
+        const bool quoted = text[at] == '"';
+        const std::size_t end = quoted ? text.find('"', at + 1) + 1 : text.find_first_of(",}", at);
+        line[key] = quoted ? text.substr(at + 1, end - at - 2) : text.substr(at, end - at);
+        at = text[end] == ',' ? end + 1 : end;
+    }
+    return line;
+}
+
+// Short runs; what is measured is not looked at.
+test::Ran bench(std::vector<std::string> words, bool short_runs = true) {
+    words.insert(words.begin(), {test::program("viaduct"), "bench"});
+    if (short_runs)
+        for (const char* const word : {"--count", "200", "--ramp", "0", "--repeat", "2", "--file", "1M"})
+            words.emplace_back(word);
+    return test::run_program(words);
+}
+
+// The lines of a run with --json; of rows alone when `medians`.
+std::vector<Line> json_of(const std::string& text, bool medians = true) {
+    std::vector<Line> lines;
+    std::istringstream stream{text};
+    for (std::string line; std::getline(stream, line);) {
+        const auto parsed = parse_line(line);
+        EXPECT_TRUE(parsed) << line;
+        if (parsed && (!medians || parsed->contains("median"))) lines.push_back(*parsed);
+    }
+    return lines;
+}
+
+class Bench : public testing::Test {
+protected:
+    test::ServedShare share_;
+};
+
+TEST_F(Bench, every_kind_and_a_mix_is_measured_and_nothing_is_left_behind) {
+    const auto ran =
+        bench({share_.socket(), "--json", "--verify", "--queues", "2", "--threads", "2", "--bare",
+               share_.share(), "--bare-time", "1ms", "--kind",
+               "null,getattr,lookup,open-release,create-unlink,readdir,readdirplus,read,write,randread:8K,"
+               "randwrite,rw,randrw",
+               "--mix", "randread:4K=70,randwrite:8K=30,getattr=5"});
+    ASSERT_EQ(ran.status, 0) << ran.err << ran.out;
+    const auto rows = json_of(ran.out);
+    ASSERT_EQ(rows.size(), 14U);
+    for (const Line& row : rows) {
+        EXPECT_EQ(row.at("errors"), "0") << row.at("workload") << row.at("first_error");
+        EXPECT_EQ(row.at("mismatches"), "0") << row.at("workload");
+        EXPECT_NE(row.at("operations_per_second"), "0") << row.at("workload");
+        EXPECT_NE(row.at("p50_ns"), "0") << row.at("workload");
+        EXPECT_EQ(row.at("bare_ns") == "0.0", row.at("kind") == "null") << row.at("workload");
+        EXPECT_EQ(row.at("queues"), "2");
+    }
+    EXPECT_EQ(rows.back().at("workload"), "randread:4K=70,randwrite:8K=30,getattr=5");
+    EXPECT_EQ(json_of(ran.out, false).size(), 3 * rows.size()) << "two runs and a median for each";
+    EXPECT_TRUE(std::filesystem::is_empty(share_.share()));
+}
+
+TEST_F(Bench, the_table_goes_to_stdout_and_json_to_a_file_beside_it) {
+    const test::TempDir folder;
+    const auto ran =
+        bench({"tree=" + share_.socket(), "--kind", "getattr,randread:4K", "--json=" + folder.file("lines")});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("getattr"));
+    EXPECT_THAT(ran.out, HasSubstr("randread:4K"));
+    EXPECT_THAT(ran.out, HasSubstr("p99.9"));
+    EXPECT_THAT(ran.out, Not(HasSubstr("bare"))) << "it was not asked for";
+    EXPECT_EQ(ran.err, "");
+    const auto rows = json_of(test::text_of(folder.file("lines")));
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows[0].at("server"), "tree");
+}
+
+TEST_F(Bench, what_the_device_lacks_is_said_and_done_without) {
+    test::ServedShare split{{"--no-packed"}};
+    const auto ran = bench({split.socket(), "--kind", "getattr", "--queues", "9", "--packed", "--json"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("has 4 request queues; 9 were asked for"));
+    EXPECT_THAT(ran.err, HasSubstr("does not offer packed virtqueues"));
+    EXPECT_EQ(json_of(ran.out).front().at("queues"), "4");
+    EXPECT_EQ(json_of(ran.out).front().at("ring"), "split");
+    const auto packed = bench({share_.socket(), "--kind", "getattr", "--packed", "--json"});
+    EXPECT_EQ(json_of(packed.out).front().at("ring"), "packed");
+    EXPECT_EQ(packed.err, "");
+}
+
+TEST_F(Bench, daemons_are_compared_in_turn) {
+    test::ServedShare other;
+    const auto ran = bench(
+        {"compare", "one=" + share_.socket(), "two=" + other.socket(), "--kind", "getattr,null", "--json"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    std::vector<std::string> order;
+    std::vector<Line> compared;
+    for (const Line& line : json_of(ran.out, false)) {
+        if (line.contains("run")) order.push_back(line.at("server") + line.at("run"));
+        if (line.contains("comparison")) compared.push_back(line);
+    }
+    EXPECT_THAT(order, testing::ElementsAre("one1", "two1", "two2", "one2", "one1", "two1", "two2", "one2"));
+    ASSERT_EQ(compared.size(), 2U);
+    EXPECT_EQ(compared[0].at("server"), "two");
+    EXPECT_EQ(compared[0].at("beside"), "one");
+    EXPECT_GT(std::stod(compared[0].at("rate_ratio")), 0);
+    const auto table =
+        bench({"compare", "one=" + share_.socket(), "two=" + other.socket(), "--kind", "getattr"});
+    EXPECT_THAT(table.out, HasSubstr("beside one: operations/s "));
+}
+
+TEST_F(Bench, a_server_that_uses_no_cpu_is_warned_of) {
+    // A process that sleeps all the time.
+    auto idle = guestvm::Child::start({.argv = {"sleep", "600"}, .kept_fds = {}});
+    ASSERT_TRUE(idle) << idle.error().message;
+    const auto ran =
+        bench({share_.socket(), "--kind", "getattr", "--server-pid", std::to_string(idle->pid())});
+    EXPECT_EQ(ran.status, 0);
+    EXPECT_THAT(ran.err, HasSubstr("used no CPU time (process " + std::to_string(idle->pid()) + ")"));
+    const auto right =
+        bench({share_.socket(), "--kind", "getattr", "--server-pid", std::to_string(share_.daemon().pid())});
+    EXPECT_EQ(right.err, "");
+    idle->end(std::chrono::seconds{10});
+}
+
+TEST_F(Bench, errors_and_what_verify_finds_are_told_by_the_status) {
+    test::ServedShare failing{{"--faults", "getattr:errno=EIO"}};
+    const auto ran = bench({failing.socket(), "--kind", "getattr"});
+    EXPECT_EQ(ran.status, 1);
+    EXPECT_THAT(ran.out, HasSubstr("GETATTR: EIO"));
+    // A short read in the middle of the file is not what was written there.
+    test::ServedShare shortened{{"--faults", "read:short=100"}};
+    const auto found = bench({shortened.socket(), "--kind", "randread:4K", "--verify"});
+    EXPECT_EQ(found.status, 1) << found.out << found.err;
+}
+
+TEST_F(Bench, a_daemon_that_dies_ends_it) {
+    std::thread killer{[&] {
+        // The load has begun when its folder is there.
+        while (std::filesystem::is_empty(share_.share())) std::this_thread::yield();
+        share_.daemon().send_signal(SIGKILL);
+    }};
+    const auto ran = bench({share_.socket(), "--kind", "getattr", "--time", "60"}, false);
+    killer.join();
+    EXPECT_EQ(ran.status, 1);
+    EXPECT_THAT(ran.err, Not(testing::IsEmpty()));
+}
+
+TEST(BenchWithout, a_device_or_with_a_mistake_it_says_so) {
+    const test::TempDir folder;
+    const auto nobody = bench({folder.file("nobody")});
+    EXPECT_EQ(nobody.status, 1);
+    EXPECT_THAT(nobody.err, HasSubstr("viaduct: socket path " + folder.file("nobody") + ": ENOENT"));
+    const auto mistake = bench({folder.file("nobody"), "--kind", "stat"});
+    EXPECT_EQ(mistake.status, 2);
+    EXPECT_THAT(mistake.err, HasSubstr("--kind has \"stat\""));
+    EXPECT_EQ(std::ranges::count(mistake.err, '\n'), 1);
+}
+
+} // namespace
+} // namespace viaduct
