@@ -2,6 +2,7 @@
 #include "bench/report.h"
 
 #include "bench/markup.h"
+#include "bench/report_plots.h"
 #include "bench/report_style.h"
 #include "bench/table.h"
 
@@ -31,7 +32,7 @@ std::string rate_spread_text(const ReportPoint& point) {
     return count_text(point.operations_per_second_min) + " to " + count_text(point.operations_per_second_max);
 }
 
-Table figures_of(const std::string& caption, std::span<const ReportPoint* const> points) {
+Table figures_of(const std::string& caption, std::span<const ReportPoint> points) {
     Table table{.caption = caption,
                 .head = {"Server",
                          "Queues",
@@ -59,29 +60,29 @@ Table figures_of(const std::string& caption, std::span<const ReportPoint* const>
     const auto count = [](std::uint64_t number) {
         return number == 0 ? fixed(kNoFigure, 0) : std::to_string(number);
     };
-    for (const ReportPoint* point : points) {
-        table.rows.push_back({point->server,
-                              std::to_string(point->queues),
-                              std::to_string(point->threads),
-                              std::to_string(point->depth),
-                              count_text(point->operations_per_second),
-                              rate_spread_text(*point),
-                              three_digits(point->mib_per_second),
-                              time_text(point->server_ns),
-                              time_text(point->bare_ns),
-                              spread_text(point->ratio, point->ratio_min, point->ratio_max),
-                              time_text(point->client_ns),
-                              time_text(point->p50_ns),
-                              time_text(point->p99_ns),
-                              time_text(point->p999_ns),
-                              time_text(point->max_ns),
-                              fixed(point->kicks_per_request, 4),
-                              fixed(point->interrupts_per_request, 4),
-                              share_text(point->same_cpu_share),
-                              three_digits(point->cpu_migrations),
-                              std::to_string(point->runs),
-                              count(point->errors),
-                              count(point->mismatches)});
+    for (const ReportPoint& point : points) {
+        table.rows.push_back({point.server,
+                              std::to_string(point.queues),
+                              std::to_string(point.threads),
+                              std::to_string(point.depth),
+                              count_text(point.operations_per_second),
+                              rate_spread_text(point),
+                              three_digits(point.mib_per_second),
+                              time_text(point.server_ns),
+                              time_text(point.bare_ns),
+                              spread_text(point.ratio, point.ratio_min, point.ratio_max),
+                              time_text(point.client_ns),
+                              time_text(point.p50_ns),
+                              time_text(point.p99_ns),
+                              time_text(point.p999_ns),
+                              time_text(point.max_ns),
+                              fixed(point.kicks_per_request, 4),
+                              fixed(point.interrupts_per_request, 4),
+                              share_text(point.same_cpu_share),
+                              three_digits(point.cpu_migrations),
+                              std::to_string(point.runs),
+                              count(point.errors),
+                              count(point.mismatches)});
     }
     return table;
 }
@@ -111,13 +112,23 @@ std::vector<std::string> loads_of(std::span<const ReportPoint> points) {
     return loads;
 }
 
-std::string section(const std::string& load, std::span<const ReportPoint> all) {
-    std::vector<const ReportPoint*> points;
+std::string markup_of(std::span<const ReportPlot> plots) {
+    std::string result;
+    for (const ReportPlot& plot : plots)
+        result +=
+            "<div class=\"pair\"><figure>\n" + plot.svg + "</figure>\n" + markup_of(plot.table) + "</div>\n";
+    return result;
+}
+
+std::string section(std::size_t number, const std::string& load, std::span<const ReportPoint> all) {
+    std::vector<ReportPoint> points;
     for (const ReportPoint& point : all) {
-        if (point.load == load) points.push_back(&point);
+        if (point.load == load) points.push_back(point);
     }
     return "<section>\n" + element("h2", load) + "\n" +
-           markup_of(figures_of("All figures: " + load, points)) + "</section>\n";
+           markup_of(load_plots("load" + std::to_string(number), points, servers_of(all))) +
+           "<details>\n<summary>All figures</summary>\n" +
+           markup_of(figures_of("All figures: " + load, points)) + "</details>\n</section>\n";
 }
 
 } // namespace
@@ -129,7 +140,11 @@ std::string report_page(const ReportHeader& header, std::span<const ReportPoint>
                        element("title", header.title) + "\n<style>\n" + kReportStyle +
                        "</style>\n</head>\n<body>\n<main>\n" + header_markup(header);
     if (points.empty()) page += element("p", "Nothing was measured.") + "\n";
-    for (const std::string& load : loads_of(points)) page += section(load, points);
+    if (const auto ratios = ratio_plots(points); !ratios.empty())
+        page +=
+            "<section>\n" + element("h2", "Beside the bare call") + "\n" + markup_of(ratios) + "</section>\n";
+    std::size_t number = 0;
+    for (const std::string& load : loads_of(points)) page += section(number++, load, points);
     return page + "</main>\n</body>\n</html>\n";
 }
 

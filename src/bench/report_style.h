@@ -27,10 +27,17 @@ p { max-width: 48rem; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--quiet); padding: 0.25rem 0; position: sticky; left: 0; }
-th, td { padding: 0.25rem 0.6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th, td { padding: 0.25rem 0.5rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; }
 tbody th { font-weight: 400; }
 .text { text-align: left; }
+figure { margin: 0; }
+figure svg { display: block; width: 100%; max-width: 36rem; height: auto; }
+.pair { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem 2rem; margin: 0 0 1.5rem; }
+@media (min-width: 60rem) {
+  .pair { grid-template-columns: minmax(0, 36rem) minmax(0, 1fr); align-items: start; }
+}
+summary { cursor: pointer; padding: 0.5rem 0; }
 )";
 
 } // namespace viaduct::bench

@@ -17,6 +17,9 @@ constexpr int kDecadesMax = 30;
 // Beyond it the sums of ticks would overflow.
 constexpr double kMost = 1e300;
 
+// What would be rounded to 1000 has the next prefix.
+constexpr double kRoundUp = 1000 / 999.5;
+
 bool usable(double value) {
     return std::isfinite(value) && value > 0;
 }
@@ -36,7 +39,7 @@ double power_of_ten(int exponent) {
 } // namespace
 
 Scale count_scale(double value) {
-    const double size = std::abs(value);
+    const double size = std::abs(value) * kRoundUp;
     if (size >= 1e9) return {1e9, "G"};
     if (size >= 1e6) return {1e6, "M"};
     if (size >= 1e3) return {1e3, "k"};
@@ -44,7 +47,7 @@ Scale count_scale(double value) {
 }
 
 Scale time_scale(double value_ns) {
-    const double size = std::abs(value_ns);
+    const double size = std::abs(value_ns) * kRoundUp;
     if (size >= 1e9) return {1e9, "s"};
     if (size >= 1e6) return {1e6, "ms"};
     if (size >= 1e3) return {1e3, "µs"};

@@ -38,6 +38,9 @@ TEST(Units, counts_and_times_have_their_prefix) {
     EXPECT_EQ(count_text(1'000), "1.00 k");
     EXPECT_EQ(count_text(2'780'000), "2.78 M");
     EXPECT_EQ(count_text(3e9), "3.00 G");
+    EXPECT_EQ(count_text(999'700), "1.00 M");
+    EXPECT_EQ(time_text(999'700), "1.00 ms");
+    EXPECT_EQ(time_text(999'400), "999 µs");
     EXPECT_EQ(time_text(0), "0 ns");
     EXPECT_EQ(time_text(450), "450 ns");
     EXPECT_EQ(time_text(1'360), "1.36 µs");
