@@ -36,7 +36,7 @@ protected:
     }
     // The queue is broken, the others and the daemon are not, and a new start works.
     static void expect_broken(RawGuest& guest) {
-        EXPECT_TRUE(readable_within(guest.error_fd(1), 5s));
+        EXPECT_TRUE(readable_within(guest.error_fd(1), kPatience));
         EXPECT_TRUE(guest.serves(2));
         EXPECT_TRUE(guest.front_end().get_vring_base(1));
         read_event(guest.error_fd(1));
@@ -68,7 +68,7 @@ TEST_F(AvailIndex, one_that_is_further_ahead_than_the_ring_is_long_breaks_the_qu
         ASSERT_TRUE(guest->serves(1));
         SplitRing{*guest, 1, size}.publish(1);
         guest->kick(1);
-        EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+        EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
         EXPECT_TRUE(guest->serves(2));
     }
 }
@@ -89,7 +89,7 @@ TEST_F(AvailIndex, a_head_outside_the_table_breaks_the_queue) {
             ring.offer(2);
             ring.publish();
             guest->kick(1);
-            EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+            EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
             EXPECT_LE(ring.used_index(), 1U); // what stood before it may be answered
             expect_broken(*guest);
             ASSERT_TRUE(guest->front_end().get_vring_base(1));
@@ -115,7 +115,7 @@ TEST_F(AvailIndex, exactly_as_many_as_the_ring_is_long_are_served) {
         ring.publish();
         ASSERT_TRUE(guest->start(1));
         while (ring.used_index() != size) {
-            ASSERT_TRUE(readable_within(guest->call_fd(1), 5s)) << ring.used_index();
+            ASSERT_TRUE(readable_within(guest->call_fd(1), kPatience)) << ring.used_index();
             read_event(guest->call_fd(1));
         }
         for (std::uint16_t index = 0; index < size; ++index) EXPECT_EQ(ring.used(index).bytes, 0U);
@@ -152,7 +152,7 @@ TEST_F(AvailIndex, a_long_run_from_just_before_the_wrap_of_16_bits_loses_nothing
             const auto seen = static_cast<std::uint16_t>(kBase + done);
             std::uint16_t used = ring.used_index();
             while (used == seen) {
-                ASSERT_TRUE(readable_within(guest->call_fd(1), 5s)) << done << " of " << offered;
+                ASSERT_TRUE(readable_within(guest->call_fd(1), kPatience)) << done << " of " << offered;
                 read_event(guest->call_fd(1));
                 used = ring.used_index();
             }
@@ -185,7 +185,7 @@ TEST_F(AvailIndex, a_packed_ring_of_any_size_wraps_without_loss) {
         for (std::uint32_t done = 0; done < requests;) {
             for (; free > 0; --free) pieces.push_back(guest->add(1, getattr_request()).value());
             guest->kick_if_wanted(1);
-            ASSERT_TRUE(guest->wait_for_all(1, 5s)) << done;
+            ASSERT_TRUE(guest->wait_for_all(1)) << done;
             for (const std::uint32_t piece : pieces) {
                 ASSERT_EQ(guest->take(1, piece).size(), kGetattrReplyBytes);
                 ++done;

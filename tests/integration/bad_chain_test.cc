@@ -218,11 +218,11 @@ protected:
         ring.offer(0);
         ring.publish();
     }
-    // Hardly any time is used over a while.  Tried again up to a second after the start.
+    // Hardly any time is used over a while.  Looked at again for some seconds after the start.
     testing::AssertionResult idle() { return idle(share); }
     static testing::AssertionResult idle(ServedShare& served) {
         std::uint64_t used = 0;
-        for (int attempt = 0; attempt < 10; ++attempt) {
+        for (int attempt = 0; attempt < 50; ++attempt) {
             const std::uint64_t before = run_time_ns(served.daemon().pid());
             std::this_thread::sleep_for(100ms);
             used = run_time_ns(served.daemon().pid()) - before;
@@ -230,7 +230,9 @@ protected:
         }
         return testing::AssertionFailure() << used / 1000 << " us of 100000 are used";
     }
-    ServedShare share;
+    // A broken queue has nothing to wait for: where its end were waited for, no front end would wait that
+    // long.
+    ServedShare share{{"--drain-timeout", "600000"}};
 };
 
 INSTANTIATE_TEST_SUITE_P(Formats, BadChainTest, testing::Bool(),
@@ -246,7 +248,7 @@ TEST_P(BadChainTest, each_breaks_its_queue_alone_and_the_queue_can_be_started_ag
         offer(*guest, 1, chain.make(parts(*guest), GetParam()));
         ASSERT_TRUE(guest->start(1));
         guest->kick(1);
-        EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+        EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
         EXPECT_EQ(read_event(guest->error_fd(1)), 1U);
         EXPECT_TRUE(guest->serves(2));
         EXPECT_TRUE(idle());
@@ -257,9 +259,7 @@ TEST_P(BadChainTest, each_breaks_its_queue_alone_and_the_queue_can_be_started_ag
         EXPECT_EQ(read_event(guest->error_fd(1)), 0U);
         if (!GetParam()) EXPECT_EQ(guest->used_index(1), 0U);
 
-        const auto begun = std::chrono::steady_clock::now();
         EXPECT_TRUE(guest->front_end().get_vring_base(1));
-        EXPECT_LT(std::chrono::steady_clock::now() - begun, 1s);
         EXPECT_TRUE(guest->start_session(1));
         EXPECT_TRUE(guest->serves(1));
         EXPECT_TRUE(guest->serves(2));
@@ -277,13 +277,11 @@ TEST_P(BadChainTest, a_front_end_that_leaves_with_all_queues_broken_makes_room_f
             guest->kick(queue);
         }
         for (const std::uint32_t queue : {0U, 1U, 2U})
-            EXPECT_TRUE(readable_within(guest->error_fd(queue), 5s));
+            EXPECT_TRUE(readable_within(guest->error_fd(queue), kPatience));
     }
-    const auto begun = std::chrono::steady_clock::now();
     const auto next = connect(true);
     ASSERT_TRUE(next);
     EXPECT_TRUE(next->start_session(1));
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, 2s);
 }
 
 TEST_P(BadChainTest, requests_that_were_taken_before_it_are_still_answered_or_dropped_in_order) {
@@ -297,7 +295,7 @@ TEST_P(BadChainTest, requests_that_were_taken_before_it_are_still_answered_or_dr
     const std::array bad{virtio::GuestRange{.address = virtio::GuestAddress{0x10}, .bytes = 64}};
     ASSERT_TRUE(guest->ring(1).add(bad, {}, guest.get()));
     guest->kick(1);
-    EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+    EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
     EXPECT_TRUE(idle(slow));
     EXPECT_TRUE(guest->front_end().get_vring_base(1));
     const auto before = guest->snapshot();
@@ -316,7 +314,7 @@ TEST_P(BadChainTest, a_broken_queue_that_is_polled_does_not_spin) {
     ASSERT_TRUE(guest->describe(1, guest->first_base()));
     ASSERT_TRUE(front_end.set_vring_kick(1, -1));
     ASSERT_TRUE(front_end.set_vring_enable(1, true));
-    EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+    EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
     EXPECT_TRUE(idle());
 }
 
@@ -343,15 +341,8 @@ TEST_P(BadChainTest, requests_that_cannot_be_answered_come_back_empty_and_the_qu
         SCOPED_TRACE(index);
         ASSERT_TRUE(guest->ring(1).add(chains[index].first, chains[index].second, guest.get()));
         guest->kick(1);
-        std::optional<virtio::DriverQueue::Used> used;
-        for (int attempt = 0; attempt < 50 && !used; ++attempt) {
-            const auto polled = guest->ring(1).poll();
-            ASSERT_TRUE(polled);
-            used = *polled;
-            if (!used && !guest->ring(1).enable_interrupts() && readable_within(guest->call_fd(1), 100ms))
-                read_event(guest->call_fd(1));
-        }
-        ASSERT_TRUE(used);
+        const auto used = guest->next_used(1);
+        ASSERT_TRUE(used) << used.error().name();
         EXPECT_EQ(used->written_bytes, 0U);
         EXPECT_TRUE(guest->serves(1));
     }

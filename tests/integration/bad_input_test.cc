@@ -34,8 +34,8 @@ TEST_P(BadInput, is_answered_with_one_sentence_and_a_status) {
         argv.push_back(*word == "SHARE" ? share : *word == "SOCKET" ? folder.file("socket") : *word);
     auto daemon = test::Daemon::start({.argv = argv});
     ASSERT_TRUE(daemon) << daemon.error().message;
-    EXPECT_EQ((*daemon)->wait(10s), GetParam().status) << (*daemon)->log();
-    EXPECT_TRUE((*daemon)->wait_for_log(GetParam().says, 5s)) << (*daemon)->log();
+    EXPECT_EQ((*daemon)->wait(test::kPatience), GetParam().status) << (*daemon)->log();
+    EXPECT_TRUE((*daemon)->wait_for_log(GetParam().says, test::kPatience)) << (*daemon)->log();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -136,14 +136,14 @@ TEST(BadInputOf, a_socket_of_a_live_daemon_is_left_alone_and_a_stale_one_replace
     ASSERT_TRUE(first) << first.error().message;
     auto second = test::Daemon::start({.argv = options.argv});
     ASSERT_TRUE(second);
-    EXPECT_EQ((*second)->wait(10s), 1);
-    EXPECT_TRUE((*second)->wait_for_log("in use", 5s)) << (*second)->log();
+    EXPECT_EQ((*second)->wait(test::kPatience), 1);
+    EXPECT_TRUE((*second)->wait_for_log("in use", test::kPatience)) << (*second)->log();
     (*first)->send_signal(SIGKILL);
-    EXPECT_EQ((*first)->wait(10s), 128 + SIGKILL);
+    EXPECT_EQ((*first)->wait(test::kPatience), 128 + SIGKILL);
     auto third = test::Daemon::start(options);
     ASSERT_TRUE(third) << third.error().message;
     // The dead one's socket may have been seen until now.
-    EXPECT_TRUE((*third)->wait_for_log("sharing", 5s)) << (*third)->log();
+    EXPECT_TRUE((*third)->wait_for_log("sharing", test::kPatience)) << (*third)->log();
     EXPECT_EQ((*third)->end(), 0);
 }
 
@@ -157,13 +157,13 @@ TEST(BadInputOf, exit_statuses_are_those_of_the_programs_they_stand_for) {
              .socket = socket});
         ASSERT_TRUE(serve) << serve.error().message;
         (*serve)->send_signal(signal);
-        EXPECT_EQ((*serve)->wait(10s), 0);
+        EXPECT_EQ((*serve)->wait(test::kPatience), 0);
         auto old = test::Daemon::start(
             {.argv = {test::program("viaductd"), "--shared-dir", share, "--socket-path=" + socket},
              .socket = socket});
         ASSERT_TRUE(old) << old.error().message;
         (*old)->send_signal(signal);
-        EXPECT_EQ((*old)->wait(10s), 1);
+        EXPECT_EQ((*old)->wait(test::kPatience), 1);
     }
 }
 

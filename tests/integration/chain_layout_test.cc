@@ -14,7 +14,6 @@
 namespace viaduct::test {
 namespace {
 
-using namespace std::chrono_literals;
 using Ranges = std::vector<virtio::GuestRange>;
 
 constexpr std::uint32_t kMegabyte = 1U << 20;
@@ -64,14 +63,8 @@ protected:
         return wait(guest);
     }
     static std::optional<std::uint32_t> wait(RawGuest& guest) {
-        for (int attempt = 0; attempt < 100; ++attempt) {
-            const auto used = guest.ring(1).poll();
-            if (!used) return std::nullopt;
-            if (*used) return (*used)->written_bytes;
-            if (guest.ring(1).enable_interrupts()) continue;
-            if (readable_within(guest.call_fd(1), 100ms)) read_event(guest.call_fd(1));
-        }
-        return std::nullopt;
+        const auto used = guest.next_used(1);
+        return used ? std::optional{used->written_bytes} : std::nullopt;
     }
     fuse_out_header reply_header(const RawGuest& guest) const {
         fuse_out_header header;
@@ -304,7 +297,7 @@ TEST_P(ChainLayout, an_indirect_table_may_have_513_514_and_many_more_entries) {
         }
         read_event(guest->call_fd(1));
         ASSERT_TRUE(guest->start(1));
-        ASSERT_TRUE(readable_within(guest->call_fd(1), 10s));
+        ASSERT_TRUE(readable_within(guest->call_fd(1), kPatience));
         EXPECT_EQ(reply_header(*guest).error, 0);
         EXPECT_EQ(reply_header(*guest).len, 24U);
         if (!GetParam()) EXPECT_EQ(ring.used(0).bytes, 24U);
@@ -326,7 +319,7 @@ TEST_P(ChainLayout, a_chain_may_end_in_an_indirect_table_where_the_format_has_th
                      {{RawGuest::address(request_at), 56, 0, virtio::kDescNext},
                       {RawGuest::address(reply_at + 8192), 16, 0, virtio::kDescIndirect}});
         ASSERT_TRUE(guest->start(1));
-        EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+        EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
         return;
     }
     SplitRing ring{*guest, 1, 8};
@@ -343,7 +336,7 @@ TEST_P(ChainLayout, a_chain_may_end_in_an_indirect_table_where_the_format_has_th
     ring.publish();
     read_event(guest->call_fd(1));
     ASSERT_TRUE(guest->start(1));
-    ASSERT_TRUE(readable_within(guest->call_fd(1), 5s));
+    ASSERT_TRUE(readable_within(guest->call_fd(1), kPatience));
     EXPECT_EQ(ring.used_index(), 1U);
     EXPECT_EQ(ring.used(0).id, 5U);
     EXPECT_EQ(ring.used(0).bytes, kGetattrReplyBytes);

@@ -94,7 +94,7 @@ TEST_P(DriverDevice, a_disabled_queue_waits) {
     ASSERT_TRUE(call);
     EXPECT_EQ((*call)->wait(driver::after(50ms)).error(), Errno{ETIMEDOUT});
     ASSERT_TRUE(device_->enable_queue(1, true));
-    EXPECT_TRUE((*call)->wait(driver::after(10s)));
+    EXPECT_TRUE((*call)->wait(driver::after(test::kPatience)));
 }
 
 TEST_P(DriverDevice, memory_comes_and_goes_while_requests_run) {
@@ -126,20 +126,20 @@ TEST_P(DriverDevice, the_death_of_the_daemon_ends_what_is_under_way) {
     ASSERT_TRUE(call);
     EXPECT_EQ((*call)->wait(driver::after(20ms)).error(), Errno{ETIMEDOUT});
     daemon_->send_signal(SIGKILL);
-    EXPECT_EQ((*call)->wait(driver::after(10s)).error(), Errno{ECONNABORTED});
+    EXPECT_EQ((*call)->wait(driver::after(test::kPatience)).error(), Errno{ECONNABORTED});
     EXPECT_EQ(client_->getattr(FuseClient::kRoot).error(), Errno{ENOTCONN});
     EXPECT_EQ(device_->stop_queue(1), fail(EPIPE));
 }
 
 TEST_P(DriverDevice, disconnecting_ends_what_is_under_way) {
-    start({"--faults", "read:delay=300"});
+    start({"--faults", "read:delay=3000"});
     connect();
     const auto entry = client_->lookup(FuseClient::kRoot, "file");
     const auto handle = client_->open(entry->nodeid, O_RDONLY);
     const auto call = client_->begin_read(entry->nodeid, *handle, 0, 100);
     ASSERT_TRUE(call);
     device_->disconnect();
-    EXPECT_EQ((*call)->wait(driver::after(10s)).error(), Errno{ECONNABORTED});
+    EXPECT_EQ((*call)->wait(driver::after(test::kPatience)).error(), Errno{ECONNABORTED});
     EXPECT_EQ(device_->start(), fail(ENOTCONN));
 }
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <optional>
 #include <set>
+#include <sys/xattr.h>
 
 namespace viaduct {
 namespace {
@@ -60,7 +61,7 @@ protected:
     Result<std::vector<std::byte>> call_on(driver::RequestQueue& queue, const CallOptions& options) {
         TRY(const auto call, driver::Call::make(device_->memory(), options, next_unique_ += 2));
         TRY_STATUS(call->submit(queue));
-        TRY(const auto reply, call->wait(driver::after(10s)));
+        TRY(const auto reply, call->wait(driver::after(test::kPatience)));
         return std::vector<std::byte>(reply.begin(), reply.end());
     }
 
@@ -90,7 +91,7 @@ TEST_F(FuseProtocol, forgets_are_given_back_without_an_answer_and_counts_stop_at
     forget.add(fuse_forget_in{.nlookup = ~0ULL});
     forget.no_reply = true;
     EXPECT_TRUE(call_on(device_->hiprio(), forget));
-    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, 5s));
+    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, test::kPatience));
     EXPECT_EQ(client_->getattr(entry->nodeid).error(), Errno{ESTALE});
     // Again, for a node that is gone; and for the root, which never goes.
     EXPECT_TRUE(call_on(device_->hiprio(), forget));
@@ -114,7 +115,8 @@ TEST_F(FuseProtocol, batches_of_forgets_are_believed_as_far_as_they_reach) {
         }
         batch.no_reply = true;
         EXPECT_TRUE(call_on(device_->hiprio(), batch));
-        if (claimed == 100) EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, 5s));
+        if (claimed == 100)
+            EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, test::kPatience));
     }
     EXPECT_TRUE(client_->getattr(FuseClient::kRoot));
 }
@@ -126,6 +128,7 @@ TEST_F(FuseProtocol, hiprio_answers_everything_and_never_waits_behind_slow_reque
     ASSERT_TRUE(entry);
     const auto handle = client_->open(entry->nodeid, O_RDONLY);
     ASSERT_TRUE(handle);
+    const auto begun = std::chrono::steady_clock::now();
     std::vector<std::shared_ptr<driver::Call>> slow;
     for (std::uint32_t queue = 0; queue < 4; ++queue) {
         for (int index = 0; index < 2; ++index) {
@@ -141,8 +144,11 @@ TEST_F(FuseProtocol, hiprio_answers_everything_and_never_waits_behind_slow_reque
     interrupt.add(fuse_interrupt_in{.unique = 424242});
     interrupt.no_reply = true;
     EXPECT_TRUE(call_on(device_->hiprio(), interrupt));
-    for (const auto& call : slow) EXPECT_FALSE(call->ended());
-    for (const auto& call : slow) EXPECT_TRUE(call->wait(driver::after(10s)));
+    std::size_t ended = 0;
+    for (const auto& call : slow) ended += call->ended() ? 1 : 0;
+    // On a machine that needed as long as they do there is nothing to see.
+    if (std::chrono::steady_clock::now() - begun < 1500ms) EXPECT_EQ(ended, 0U);
+    for (const auto& call : slow) EXPECT_TRUE(call->wait(driver::after(test::kPatience)));
 }
 
 TEST_F(FuseProtocol, a_forget_with_room_for_a_reply_gets_none) {
@@ -235,7 +241,10 @@ TEST_F(FuseProtocol, a_reply_is_bounded_by_its_room_whatever_size_is_asked_for) 
     auto value = client_->call_options(FUSE_GETXATTR, entry->nodeid);
     value.add(fuse_getxattr_in{.size = 0xffff'ffff}).add_name("user.none");
     value.reply_bytes_max = 32;
-    EXPECT_EQ(client_->call(value).error(), Errno{ENODATA});
+    // ENODATA, or EOPNOTSUPP where the file system has no such attributes (tmpfs before Linux 6.6).
+    ASSERT_LT(::getxattr(folder_.file("share/file").c_str(), "user.none", nullptr, 0), 0);
+    const Errno locally{errno};
+    EXPECT_EQ(client_->call(value).error(), locally);
 }
 
 TEST_F(FuseProtocol, nothing_is_served_before_init_and_a_second_init_starts_over) {
@@ -277,7 +286,7 @@ TEST_F(FuseProtocol, listings_with_lookups_count_exactly_what_was_returned) {
         EXPECT_EQ(names.size(), kFiles + 3U) << "room " << room; // "file", "." and ".."
         ASSERT_TRUE(client_->releasedir(FuseClient::kRoot, *handle));
     }
-    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, 5s))
+    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, test::kPatience))
         << daemon_->open_fds() << " descriptors, " << fds << " before";
 }
 
@@ -297,7 +306,7 @@ TEST_F(FuseProtocol, names_are_looked_up_and_forgotten_on_all_queues_at_once_wit
         });
     }
     for (auto& thread : threads) thread.join();
-    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, 5s));
+    EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, test::kPatience));
 }
 
 TEST_F(FuseProtocol, init_of_every_kernel_gets_an_answer_that_kernel_accepts) {

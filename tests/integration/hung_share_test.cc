@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using driver::FuseClient;
 
-constexpr auto kLimit = 10s;
+constexpr auto kLimit = test::kPatience;
 
 // A share with a local file and, below "mounted", a FUSE server; a daemon with one worker; a client.
 class HungShare : public testing::Test {
@@ -292,7 +292,6 @@ TEST_P(LateAnswer, changes_not_one_byte_of_memory_that_the_front_end_uses_again)
     (void)device_->stop_queue(queue); // the answer says where the ring stands; the connection ends after it
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_GE(took, 150ms);
-    EXPECT_LT(took, 5s);
     EXPECT_TRUE((*waiting)->ended());
     ASSERT_TRUE(daemon_->wait_for_log("device is dead", kLimit)) << daemon_->log();
 
@@ -324,8 +323,7 @@ TEST_F(HungShare, direct_files_are_read_and_written_on_the_ring_only) {
                   "trace=openat,close,pread64,preadv,preadv2,pwrite64,pwritev,pwritev2",
                   test::program("viaductd"), "--shared-dir", share_, "--socket-path", socket_,
                   "--allow-direct-io", "--workers", "1"},
-         .socket = socket_,
-         .start_limit = 30s});
+         .socket = socket_});
     ASSERT_TRUE(started) << started.error().message;
     daemon_ = std::move(*started);
     connect();

@@ -200,7 +200,7 @@ TEST_P(LoadOfKind, a_daemon_that_dies_ends_the_run) {
             std::this_thread::yield();
         daemon_->send_signal(SIGKILL);
     }};
-    const auto result = (*load)->run({.time = std::chrono::minutes{1}, .operations = {}});
+    const auto result = (*load)->run({.time = std::chrono::minutes{10}, .operations = {}});
     killer.join();
     EXPECT_GT(result.errors, 0U);
     EXPECT_FALSE(device_->alive());

@@ -64,20 +64,13 @@ testing::AssertionResult serves_from(RawGuest& guest, std::uint32_t queue, const
     const std::array writable{extra.range(offset + 512, 512)};
     if (!guest.ring(queue).add(readable, writable, &guest)) return testing::AssertionFailure() << "ring full";
     guest.kick(queue);
-    for (int attempt = 0; attempt < 50; ++attempt) {
-        const auto used = guest.ring(queue).poll();
-        if (!used) return testing::AssertionFailure() << "the device lied";
-        if (*used) {
-            fuse_out_header header;
-            std::memcpy(&header, extra.at(offset + 512), sizeof header);
-            if ((*used)->written_bytes == kGetattrReplyBytes && header.error == 0 && header.unique == unique)
-                return testing::AssertionSuccess();
-            return testing::AssertionFailure() << (*used)->written_bytes << " bytes, error " << header.error;
-        }
-        if (guest.ring(queue).enable_interrupts()) continue;
-        if (readable_within(guest.call_fd(queue), 100ms)) read_event(guest.call_fd(queue));
-    }
-    return testing::AssertionFailure() << "no answer";
+    const auto used = guest.next_used(queue);
+    if (!used) return testing::AssertionFailure() << "no answer: " << used.error().name();
+    fuse_out_header header;
+    std::memcpy(&header, extra.at(offset + 512), sizeof header);
+    if (used->written_bytes == kGetattrReplyBytes && header.error == 0 && header.unique == unique)
+        return testing::AssertionSuccess();
+    return testing::AssertionFailure() << used->written_bytes << " bytes, error " << header.error;
 }
 
 // WRITEs and READs of one queue, whose data is compared.
@@ -88,7 +81,7 @@ public:
     void run(const std::atomic<bool>& stop, const std::string& name) {
         open(name);
         std::string shadow(kFileBytes, '\0');
-        while (!stop && !testing::Test::HasFailure()) {
+        while ((!stop || rounds == 0) && !testing::Test::HasFailure()) {
             const std::uint64_t offset = random_() % (kFileBytes / kBytes) * kBytes;
             std::string data(kBytes, '\0');
             for (char& byte : data) byte = static_cast<char>(random_());
@@ -161,7 +154,7 @@ protected:
             if (!guest->start(queue)) return nullptr;
         return guest;
     }
-    // Runs `change` every 5 ms while four queues are under load.
+    // Runs `change` every 5 ms, for a second and at least 20 times, while four queues are under load.
     template <class Change> void under_load(RawGuest& guest, Change change) {
         const unsigned seed = std::random_device{}();
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -176,14 +169,14 @@ protected:
         }
         std::uint32_t changes = 0;
         const auto end = std::chrono::steady_clock::now() + 1000ms;
-        for (auto next = std::chrono::steady_clock::now(); next < end && !HasFailure(); next += 5ms) {
+        for (auto next = std::chrono::steady_clock::now(); (next < end || changes < 20) && !HasFailure();
+             next += 5ms) {
             std::this_thread::sleep_until(next);
             change(changes++);
         }
         stop = true;
         for (std::thread& thread : threads) thread.join();
         for (const auto& load : loads) EXPECT_GT(load->rounds, 0U);
-        EXPECT_GT(changes, 10U);
         EXPECT_TRUE(share.runs());
     }
     ServedShare share;
@@ -282,7 +275,7 @@ TEST_P(MemoryChange, memory_that_was_removed_is_not_reached_any_more) {
     const std::array writable{extra.range(512, 512)};
     ASSERT_TRUE(guest->ring(1).add(readable, writable, guest.get()));
     guest->kick(1);
-    EXPECT_TRUE(readable_within(guest->error_fd(1), 5s));
+    EXPECT_TRUE(readable_within(guest->error_fd(1), kPatience));
     EXPECT_EQ(before, (std::vector<std::byte>{extra.at(0), extra.at(4096)}));
     EXPECT_TRUE(guest->serves(2));
 }
@@ -300,16 +293,16 @@ TEST_P(MemoryChange, memory_is_let_go_only_when_the_requests_in_it_have_ended) {
     const std::array writable{extra.range(4096, 512)};
     ASSERT_TRUE(guest->ring(1).add(readable, writable, guest.get()));
     ASSERT_TRUE(guest->ring(1).add(readable, writable, guest.get()));
+    const auto begun = std::chrono::steady_clock::now();
     guest->kick(1);
     // Taken, both of them, when what lies behind is answered.
     read_event(guest->call_fd(1));
     const auto next = guest->add(1, statfs_request());
     ASSERT_TRUE(next);
     guest->kick(1);
-    ASSERT_TRUE(readable_within(guest->call_fd(1), 5s));
-    const auto begun = std::chrono::steady_clock::now();
+    ASSERT_TRUE(readable_within(guest->call_fd(1), kPatience));
     ASSERT_TRUE(guest->front_end().remove_region(extra.whole().description));
-    EXPECT_GT(std::chrono::steady_clock::now() - begun, 50ms);
+    EXPECT_GE(std::chrono::steady_clock::now() - begun, 300ms);
     fuse_out_header header;
     std::memcpy(&header, extra.at(4096), sizeof header);
     EXPECT_EQ(header.unique, 5U);

@@ -21,7 +21,7 @@ using vhost::Request;
 class Messages : public testing::Test {
 protected:
     std::unique_ptr<RawGuest> connect(bool negotiate = true) {
-        return RawGuest::connect({.socket = share.socket(), .negotiate = negotiate, .timeout = 10s});
+        return RawGuest::connect({.socket = share.socket(), .negotiate = negotiate, .timeout = kPatience});
     }
     // A whole life of a front end.
     testing::AssertionResult serves_the_next() {
@@ -42,7 +42,7 @@ protected:
         return least;
     }
     testing::AssertionResult fds_come_back_to(std::size_t count) {
-        if (wait_until([&] { return share.daemon().open_fds() <= count; }, 3s))
+        if (wait_until([&] { return share.daemon().open_fds() <= count; }, kPatience))
             return testing::AssertionSuccess();
         return testing::AssertionFailure() << count << " became " << share.daemon().open_fds();
     }

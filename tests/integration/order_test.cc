@@ -17,7 +17,6 @@
 namespace viaduct::test {
 namespace {
 
-using namespace std::chrono_literals;
 using vhost::Request;
 
 constexpr std::uint32_t kQueues = 5;
@@ -205,7 +204,7 @@ TEST_P(Order, a_guest_that_reboots_finds_its_memory_known_and_its_session_gone) 
         ASSERT_TRUE(guest->front_end().get_features());
         if (boot == 0) fds = share.daemon().open_fds();
     }
-    EXPECT_TRUE(wait_until([&] { return share.daemon().open_fds() <= fds; }, 10s))
+    EXPECT_TRUE(wait_until([&] { return share.daemon().open_fds() <= fds; }, kPatience))
         << fds << " became " << share.daemon().open_fds();
 }
 
@@ -286,7 +285,7 @@ TEST_F(Ending, viaductd_ends_with_its_front_end) {
     const auto daemon = start_viaductd();
     ASSERT_TRUE(daemon);
     ASSERT_TRUE(connect());
-    EXPECT_EQ(daemon->wait(5s), 0) << daemon->log();
+    EXPECT_EQ(daemon->wait(kPatience), 0) << daemon->log();
 }
 
 TEST_F(Ending, viaductd_listens_again_where_it_is_told_to) {
@@ -295,7 +294,7 @@ TEST_F(Ending, viaductd_listens_again_where_it_is_told_to) {
     for (int round = 0; round < 3; ++round) ASSERT_TRUE(connect());
     EXPECT_TRUE(daemon->running());
     daemon->send_signal(SIGTERM);
-    EXPECT_EQ(daemon->wait(5s), 1) << daemon->log();
+    EXPECT_EQ(daemon->wait(kPatience), 1) << daemon->log();
 }
 
 TEST_F(Ending, viaductd_says_1_when_a_signal_ends_it) {
@@ -304,7 +303,7 @@ TEST_F(Ending, viaductd_says_1_when_a_signal_ends_it) {
         ASSERT_TRUE(daemon);
         const auto guest = connected ? connect() : nullptr;
         daemon->send_signal(SIGTERM);
-        EXPECT_EQ(daemon->wait(5s), 1) << daemon->log();
+        EXPECT_EQ(daemon->wait(kPatience), 1) << daemon->log();
     }
 }
 
@@ -317,7 +316,7 @@ TEST_F(Ending, serve_says_0_when_a_signal_ends_it_with_or_without_a_front_end) {
             ASSERT_TRUE(daemon) << daemon.error().message;
             const auto guest = connected ? connect() : nullptr;
             (*daemon)->send_signal(signal);
-            EXPECT_EQ((*daemon)->wait(5s), 0) << (*daemon)->log();
+            EXPECT_EQ((*daemon)->wait(kPatience), 0) << (*daemon)->log();
             if (guest) EXPECT_EQ(guest->front_end().receive().error(), Errno{EPIPE});
         }
     }
@@ -329,7 +328,7 @@ TEST_F(Ending, serve_ends_with_its_first_front_end_where_it_is_told_to) {
                        .socket = socket});
     ASSERT_TRUE(daemon) << daemon.error().message;
     ASSERT_TRUE(connect());
-    EXPECT_EQ((*daemon)->wait(5s), 0) << (*daemon)->log();
+    EXPECT_EQ((*daemon)->wait(kPatience), 0) << (*daemon)->log();
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "support/fuse_server.h"
 #include "support/mounts.h"
 #include "support/temp_dir.h"
+#include "support/waiting.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,6 @@
 namespace viaduct::test {
 namespace {
 
-using namespace std::chrono_literals;
-
 TEST(TestFuseServer, a_read_waits_until_it_is_let_go) {
     const TempDir folder;
     const auto server = TestFuseServer::mount(folder.make_folder("mount"));
@@ -30,7 +29,7 @@ TEST(TestFuseServer, a_read_waits_until_it_is_let_go) {
     std::atomic<ssize_t> got{-1};
     std::string buffer(10, '\0');
     std::thread reader{[&] { got = ::read(fd.get(), buffer.data(), buffer.size()); }};
-    EXPECT_TRUE((*server)->wait_for_held(FUSE_READ, 1, 10s));
+    EXPECT_TRUE((*server)->wait_for_held(FUSE_READ, 1, kPatience));
     EXPECT_EQ(got, -1);
     (*server)->set_content("file", "other"); // what is right when it is let go
     (*server)->let_go(FUSE_READ);
@@ -50,7 +49,7 @@ TEST(TestFuseServer, its_end_ends_what_is_held) {
         struct stat status;
         error = ::stat((*server)->file("file").c_str(), &status) == 0 ? 0 : errno;
     }};
-    EXPECT_TRUE((*server)->wait_for_held(FUSE_LOOKUP, 1, 10s));
+    EXPECT_TRUE((*server)->wait_for_held(FUSE_LOOKUP, 1, kPatience));
     (*server)->abort();
     looker.join();
     EXPECT_EQ(error, ECONNABORTED);
@@ -90,7 +89,7 @@ TEST(LoopMount, a_direct_read_of_an_ext4_waits_for_the_server_under_it) {
     std::atomic<ssize_t> got{-1};
     auto* const buffer = static_cast<char*>(std::aligned_alloc(4096, 8192));
     std::thread reader{[&] { got = ::read(fd.get(), buffer, 8192); }};
-    EXPECT_TRUE((*server)->wait_for_held(FUSE_READ, 1, 10s));
+    EXPECT_TRUE((*server)->wait_for_held(FUSE_READ, 1, kPatience));
     EXPECT_EQ(got, -1);
     (*server)->let_go(FUSE_READ);
     reader.join();

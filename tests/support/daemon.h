@@ -5,9 +5,11 @@
 
 #include "base/result.h"
 #include "guestvm/process.h"
+#include "support/waiting.h"
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,9 +21,12 @@
 namespace viaduct::test {
 
 #ifdef VIADUCT_BIN
-// Path of a program of this build.
+// Path of a program of this build, or of the folder that the environment's VIADUCT_BIN names (the tests run
+// inside a guest as well, where the build's folder is not).
 inline std::string program(std::string_view name) {
-    return VIADUCT_BIN "/" + std::string{name};
+    const char* const elsewhere = std::getenv("VIADUCT_BIN");
+    return (elsewhere != nullptr ? std::string{elsewhere} : std::string{VIADUCT_BIN}) + "/" +
+           std::string{name};
 }
 #endif
 
@@ -30,12 +35,12 @@ public:
     struct Options {
         std::vector<std::string> argv;
         std::string socket; // empty: not waited for
-        std::chrono::milliseconds start_limit{10'000};
+        std::chrono::milliseconds start_limit = kPatience;
     };
     // Returns when somebody listens on the socket.  Nobody connects for that.  The failure has the daemon's
     // log.
     static Outcome<std::unique_ptr<Daemon>> start(const Options& options);
-    // Ends it with SIGTERM, and SIGKILL after 10 s.
+    // Ends it with SIGTERM, and SIGKILL after a minute.
     ~Daemon();
     Daemon(const Daemon&) = delete;
     Daemon& operator=(const Daemon&) = delete;
@@ -46,7 +51,7 @@ public:
     // Exit status (128 + n after signal n), or nullopt when it still runs after `limit`.
     std::optional<int> wait(std::chrono::milliseconds limit);
     // SIGTERM, and SIGKILL after `grace`; the exit status.
-    int end(std::chrono::milliseconds grace = std::chrono::seconds{10});
+    int end(std::chrono::milliseconds grace = kPatience);
 
     // What it has written to stdout and stderr so far.
     std::string log() const;

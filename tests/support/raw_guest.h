@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "fuse/protocol.h"
 #include "support/fuse_message.h"
+#include "support/waiting.h"
 #include "vhost/front_end.h"
 #include "virtio/driver_queue.h"
 
@@ -68,7 +69,7 @@ public:
     static constexpr std::uint64_t kGuestStart = 1ULL << 32;
     static constexpr std::uint32_t kPieceBytes = 4096; // half for the request, half for the reply
     static constexpr std::uint32_t kPiecesPerQueue = 512;
-    static constexpr std::chrono::milliseconds kLimit{10'000};
+    static constexpr std::chrono::milliseconds kLimit = kPatience;
 
     struct Options {
         std::string socket;
@@ -79,7 +80,7 @@ public:
         bool indirect = true;
         bool negotiate = true; // and share the memory
         std::uint64_t protocol_wanted = ~0ULL;
-        std::chrono::milliseconds timeout{20'000};
+        std::chrono::milliseconds timeout = kPatience;
     };
 
     // nullptr, and a failure of the test that says why.
@@ -220,6 +221,20 @@ public:
         }
     }
     std::uint64_t added(std::uint32_t queue) const { return queues_[queue].added; }
+    // Sleeps on the call descriptor until the next chain is back, whatever was added with it.
+    // EIO: the device lied; ETIMEDOUT.
+    Result<virtio::DriverQueue::Used> next_used(std::uint32_t queue) {
+        const auto deadline = std::chrono::steady_clock::now() + kLimit;
+        for (;;) {
+            TRY(const auto used, ring(queue).poll());
+            if (used) return *used;
+            if (ring(queue).enable_interrupts()) continue;
+            const auto left =
+                std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+            if (left.count() <= 0 || !readable_within(call_fd(queue), left)) return fail(ETIMEDOUT);
+            read_event(call_fd(queue));
+        }
+    }
     // Sleeps on the call descriptor until `count` have come back since lay_out().
     bool wait_for(std::uint32_t queue, std::uint64_t count, std::chrono::milliseconds limit = kLimit) {
         const auto deadline = std::chrono::steady_clock::now() + limit;

@@ -9,6 +9,10 @@
 
 namespace viaduct::test {
 
+// For what must happen, and happens as soon as the machine gets to it: whoever has waited that long has found
+// a hang.  Waited out only by a test that fails, so it is long enough for an emulated or overloaded machine.
+inline constexpr std::chrono::seconds kPatience{60};
+
 // Looks every millisecond; false when it is still not so after `limit`.
 template <class Condition> bool wait_until(const Condition& condition, std::chrono::milliseconds limit) {
     const auto deadline = std::chrono::steady_clock::now() + limit;

@@ -28,7 +28,7 @@ TEST(Call, segments_are_as_long_as_was_asked_for) {
     ASSERT_EQ(chain->writable.size(), 4U);
     EXPECT_EQ(chain->writable[3].iov_len, 50U);
     device.answer(*chain, 30);
-    const auto body = call->wait(after(1s));
+    const auto body = call->wait(after(60s));
     ASSERT_TRUE(body);
     EXPECT_EQ(body->size(), 30U);
 }
@@ -38,7 +38,7 @@ TEST(Call, an_error_in_the_reply_is_the_result) {
     const auto call = Call::make(device.arena(), {.opcode = FUSE_GETATTR, .node = 1}, 2).value();
     ASSERT_TRUE(call->submit(device.queue()));
     device.answer(*device.pop(), 0, {}, -ENOENT);
-    EXPECT_EQ(call->wait(after(1s)).error(), Errno{ENOENT});
+    EXPECT_EQ(call->wait(after(60s)).error(), Errno{ENOENT});
 }
 
 TEST(Call, what_nobody_waits_for_keeps_its_memory_until_it_has_ended) {

@@ -2,6 +2,7 @@
 #include "fs/node_table.h"
 
 #include <atomic>
+#include <cerrno>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -171,10 +172,14 @@ TEST(NodeTableThreads, lookups_and_forgets_of_the_same_few_nodes_end_at_the_base
             const auto member = rt::EpochMember::join();
             for (int round = 0; round < kRounds; ++round) {
                 const std::uint64_t inode = 100 + static_cast<std::uint64_t>(round * 7 + thread) % 5;
-                const auto node = table.intern(Fd{::dup(2)}, file(inode));
+                Fd fd{::dup(2)};
+                const bool out_of_fds = !fd && errno == EMFILE;
+                const auto node =
+                    out_of_fds ? Result<NodeId>{fail(ENFILE)} : table.intern(std::move(fd), file(inode));
                 if (!node) { // a member that does not get the CPU holds up the epoch, and places run out
                     ASSERT_EQ(node.error(), Errno{ENFILE});
                     member->quiescent();
+                    member->collect();
                     std::this_thread::yield();
                     continue;
                 }

@@ -242,6 +242,10 @@ TEST(PassthroughThreads, forget_of_a_node_that_is_being_created_costs_that_reque
                 share.fs->forget(made.value()->entry.node, 1);
                 auto released = share.fs->release(made.value()->opened.handle);
                 EXPECT_TRUE(released.ready() && released.value());
+            } else if (made.value().error() == Errno{ENFILE}) {
+                // The other thread does not get the CPU and holds up the epoch, and descriptors run out.
+                member->collect();
+                std::this_thread::yield();
             } else {
                 EXPECT_EQ(made.value().error(), Errno{ESTALE});
             }

@@ -121,7 +121,7 @@ Task<void> sleep_in_order(Worker& worker, std::uint64_t ns, int name, std::vecto
 
 Task<void> two_sleeps(Worker& worker, std::vector<int>& order, int& result) {
     Gate gate;
-    gate.spawn(sleep_in_order(worker, 8'000'000, 2, order, result));
+    gate.spawn(sleep_in_order(worker, 400'000'000, 2, order, result));
     gate.spawn(sleep_in_order(worker, 1'000'000, 1, order, result));
     co_await gate.empty();
 }
@@ -162,7 +162,7 @@ TEST_P(RingKinds, watched_eventfd_wakes_for_every_write_without_being_read) {
         test::run_on(*worker, begin_watch(*worker, fd, watcher));
         auto reached = watcher.reached.get_future();
         ::eventfd_write(fd, 1);
-        EXPECT_EQ(reached.wait_for(std::chrono::seconds{5}), std::future_status::ready);
+        EXPECT_EQ(reached.wait_for(std::chrono::seconds{60}), std::future_status::ready);
         test::run_on(*worker, end_watch(*worker, fd, watcher));
     }
     CountingWatcher gone{1};
@@ -271,7 +271,7 @@ TEST_P(RingKinds, sources_are_swept_until_none_has_work) {
     test::run_on(*worker, add_source(*worker, one));
     test::run_on(*worker, add_source(*worker, two));
     for (TestSource* const source : {&one, &two})
-        EXPECT_EQ(source->done.get_future().wait_for(std::chrono::seconds{10}), std::future_status::ready);
+        EXPECT_EQ(source->done.get_future().wait_for(std::chrono::seconds{60}), std::future_status::ready);
     test::run_on(*worker, remove_source(*worker, one));
     test::run_on(*worker, remove_source(*worker, two));
     EXPECT_EQ(one.work, 0);

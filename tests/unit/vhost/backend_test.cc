@@ -33,7 +33,7 @@ public:
     // The worker's until finish(): on_worker() gets at it before.
     test::RecordingDevice device;
 
-    explicit Connection(std::chrono::milliseconds timeout = 10s)
+    explicit Connection(std::chrono::milliseconds timeout = 60s)
         : front(FrontEnd::adopt(make_pair(), timeout)) {
         auto started = rt::Worker::start({.name = "control"});
         EXPECT_TRUE(started);
@@ -125,7 +125,7 @@ public:
 // A thread that has just ended may not have closed its last descriptor yet.
 bool comes_back_to(std::size_t count) {
     return ::viaduct::test::wait_until([count] { return test::open_fds() == count; },
-                                       std::chrono::seconds{5});
+                                       ::viaduct::test::kPatience);
 }
 
 // For counting descriptors: what the first connection and the first eventfd leave behind for good is there.
@@ -444,8 +444,8 @@ TEST(FrontEnd, answer_to_something_else_is_a_protocol_error) {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     MessageSocket lying{Fd{pair[0]}};
-    FrontEnd front = FrontEnd::adopt(Fd{pair[1]}, 1s);
-    const auto soon = [] { return std::chrono::steady_clock::now() + 1s; };
+    FrontEnd front = FrontEnd::adopt(Fd{pair[1]}, 60s);
+    const auto soon = [] { return std::chrono::steady_clock::now() + 60s; };
     ASSERT_TRUE(lying.send_until(frame(Request::get_queue_num, kFlagReply, encode(1ULL)), {}, soon()));
     EXPECT_EQ(front.get_features().error(), Errno{EPROTO});
     ASSERT_TRUE(lying.send_until(frame(Request::get_features, kFlagReply, encode(1U)), {}, soon()));

@@ -30,7 +30,7 @@ public:
     void signal() { raised_.store(true, std::memory_order_release); }
     // false: no signal came in time.
     bool wait() {
-        const auto deadline = std::chrono::steady_clock::now() + 10s;
+        const auto deadline = std::chrono::steady_clock::now() + 60s;
         for (std::uint32_t turn = 1; !raised_.exchange(false, std::memory_order_acquire); ++turn) {
             if (turn % 256 != 0) continue;
             std::this_thread::yield();
