@@ -5,6 +5,7 @@
 #pragma once
 
 #include "virtio/guest_memory.h"
+#include "virtio/peer_order.h"
 #include "virtio/queue_layout.h"
 
 #include <cstdint>
@@ -63,8 +64,12 @@ struct IndirectTable {
         if (bytes == 0 || bytes % 16 != 0) return "the length of an indirect table is no multiple of 16";
         if (bytes / 16 > ChainBuilder::kIndirectEntriesMax) return "an indirect table has over 32768 entries";
         table = {.start = memory.at(GuestAddress{address}, bytes), .entries = bytes / 16};
-        return table.start != nullptr ? nullptr : "an indirect table lies outside guest memory";
+        if (table.start == nullptr) return "an indirect table lies outside guest memory";
+        taken_from_guest(table.start, bytes);
+        return nullptr;
     }
+    // No entry is read any more.
+    void done() const noexcept { leave_to_guest(start, 16ULL * entries); }
     const std::byte* entry(std::uint32_t index) const noexcept { return start + 16ULL * index; }
 };
 

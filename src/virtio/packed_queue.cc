@@ -18,6 +18,7 @@ const char* walk_indirect(const GuestMemory& memory, const PackedDescriptor& des
         const bool writable = (entry.flags & kDescWrite) != 0;
         if (const char* const refusal = builder.add(entry.address, entry.bytes, writable)) return refusal;
     }
+    table.done();
     return nullptr;
 }
 

@@ -19,7 +19,10 @@ const char* walk_indirect(const GuestMemory& memory, std::uint64_t address, std:
         if ((entry.flags & kDescIndirect) != 0) return "an indirect table names another one"; // 2.7.5.3.1
         const bool writable = (entry.flags & kDescWrite) != 0;
         if (const char* const refusal = builder.add(entry.address, entry.bytes, writable)) return refusal;
-        if ((entry.flags & kDescNext) == 0) return nullptr;
+        if ((entry.flags & kDescNext) == 0) {
+            table.done();
+            return nullptr;
+        }
         if (entry.next >= table.entries) return "a link leads out of an indirect table";
         index = entry.next;
     }

@@ -2,6 +2,7 @@
 #include "transport/virtio_fs/queue_port.h"
 
 #include "base/log.h"
+#include "virtio/peer_order.h"
 
 #include <unistd.h>
 #include <utility>
@@ -149,6 +150,7 @@ void QueuePort::give_back(Request& request, std::size_t reply_bytes) {
     ASSERT(in_flight_ > 0);
     --in_flight_;
     --request.use->in_flight;
+    virtio::leave_to_guest(request.chain);
     if (request.run == run_ && !broken_) {
         queue_->push(request.chain.ticket, static_cast<std::uint32_t>(reply_bytes));
         staged_ = true;
@@ -166,6 +168,7 @@ bool QueuePort::serve_one() {
         if (!popped) break_queue();
         return false;
     }
+    virtio::taken_from_guest(request.chain);
     if (armed_) {
         queue_->suppress_kicks();
         armed_ = false;
