@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "rt/ring_flags.h"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -24,10 +25,10 @@ int execute(const OperationRequest& request) {
     ssize_t result = -1;
     switch (request.kind) {
     case Kind::readv:
-        result = ::preadv2(request.fd, request.iov, count, offset, request.flags);
+        result = ::preadv2(request.fd, request.iov, count, offset, request.flags & ~kMayBlock);
         break;
     case Kind::writev:
-        result = ::pwritev2(request.fd, request.iov, count, offset, request.flags);
+        result = ::pwritev2(request.fd, request.iov, count, offset, request.flags & ~kMayBlock);
         break;
     case Kind::fsync:
         result = request.flags != 0 ? ::fdatasync(request.fd) : ::fsync(request.fd);

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "rt/ring_flags.h"
 
 #include <poll.h>
 
@@ -26,10 +27,14 @@ void prepare(io_uring_sqe* sqe, Operation& operation) {
     const OperationRequest& request = operation.request();
     switch (request.kind) {
     case Kind::readv:
-        io_uring_prep_readv2(sqe, request.fd, request.iov, request.iov_count, request.offset, request.flags);
+        io_uring_prep_readv2(sqe, request.fd, request.iov, request.iov_count, request.offset,
+                             request.flags & ~kMayBlock);
+        if ((request.flags & kMayBlock) != 0) sqe->flags |= IOSQE_ASYNC;
         break;
     case Kind::writev:
-        io_uring_prep_writev2(sqe, request.fd, request.iov, request.iov_count, request.offset, request.flags);
+        io_uring_prep_writev2(sqe, request.fd, request.iov, request.iov_count, request.offset,
+                              request.flags & ~kMayBlock);
+        if ((request.flags & kMayBlock) != 0) sqe->flags |= IOSQE_ASYNC;
         break;
     case Kind::fsync:
         io_uring_prep_fsync(sqe, request.fd, request.flags != 0 ? IORING_FSYNC_DATASYNC : 0);

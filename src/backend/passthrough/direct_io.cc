@@ -43,7 +43,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::u
         rt::Ring& ring = rt::Worker::current()->ring();
         const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::read, Place::ring);
-        bytes = co_await ring.readv(handle->fd, &iov, 1, begin);
+        bytes = co_await ring.readv(handle->fd, &iov, 1, begin, ring_flags(core_->mounts.at(handle->mount)));
     }
     if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
     std::size_t done = 0;
@@ -105,8 +105,9 @@ rt::Task<Result<std::size_t>> Passthrough::write_direct(HandlePin handle, std::u
         Pieces pieces;
         while (done < total) {
             const Segments rest = pieces.after(from, done);
-            const int bytes = co_await ring.writev(handle->fd, rest.data(),
-                                                   static_cast<std::uint32_t>(rest.size()), offset + done);
+            const int bytes =
+                co_await ring.writev(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
+                                     offset + done, ring_flags(core_->mounts.at(handle->mount)));
             if (bytes == -EINTR) continue;
             if (bytes == -EINVAL || bytes == 0) break;
             if (bytes < 0 && done == 0) co_return fail(-bytes);
@@ -138,7 +139,8 @@ rt::Task<Result<std::size_t>> Passthrough::write_bounced(HandlePin handle, std::
         rt::Ring& ring = rt::Worker::current()->ring();
         const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::write, Place::ring);
-        const int bytes = co_await ring.writev(handle->fd, &iov, 1, offset);
+        const int bytes =
+            co_await ring.writev(handle->fd, &iov, 1, offset, ring_flags(core_->mounts.at(handle->mount)));
         if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
         if (bytes > 0) done = static_cast<std::size_t>(bytes);
     }

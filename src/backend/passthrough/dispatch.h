@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/passthrough/passthrough.h"
+#include "rt/ring_flags.h"
 
 namespace viaduct::passthrough {
 
@@ -20,6 +21,11 @@ inline NodeTable::Facts facts_of(const Found& found) noexcept {
                          .device = device_of(attr)},
             .mount = found.mount,
             .type = static_cast<std::uint16_t>(attr.mode & S_IFMT)};
+}
+
+// For READ and WRITE on the ring.
+inline int ring_flags(const Mount& mount) noexcept {
+    return mount.remote || mount.nowait_refused.load(std::memory_order_relaxed) ? rt::kMayBlock : 0;
 }
 
 inline bool Passthrough::inline_here(OpClass op, std::uint16_t mount) noexcept {

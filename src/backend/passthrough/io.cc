@@ -72,8 +72,9 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
     Pieces pieces;
     while (done < total) {
         const Segments rest = pieces.after(into, done);
-        const int bytes = co_await ring.readv(handle->fd, rest.data(),
-                                              static_cast<std::uint32_t>(rest.size()), offset + done);
+        const int bytes =
+            co_await ring.readv(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
+                                offset + done, ring_flags(core_->mounts.at(handle->mount)));
         if (bytes == -EINTR) continue;
         if (bytes < 0 && done == 0) co_return fail(-bytes);
         if (bytes <= 0) break;
@@ -101,7 +102,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_remote(HandlePin handle, std::ui
     std::size_t done = 0;
     while (done < total) {
         const iovec rest{.iov_base = buffer.get() + done, .iov_len = total - done};
-        const int bytes = co_await ring.readv(handle->fd, &rest, 1, offset + done);
+        const int bytes = co_await ring.readv(handle->fd, &rest, 1, offset + done, rt::kMayBlock);
         if (bytes == -EINTR) continue;
         if (bytes < 0 && done == 0) co_return fail(-bytes);
         if (bytes <= 0) break;
@@ -174,6 +175,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
     rt::Ring& ring = rt::Worker::current()->ring();
     const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
+    const int flags = ring_flags(core_->mounts.at(handle->mount)) | (mode.append ? RWF_APPEND : 0);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(from);
     std::size_t done = 0;
@@ -181,9 +183,8 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
     Pieces pieces;
     while (done < total) {
         const Segments rest = pieces.after(from, done);
-        const int bytes =
-            co_await ring.writev(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
-                                 offset + done, mode.append ? RWF_APPEND : 0);
+        const int bytes = co_await ring.writev(handle->fd, rest.data(),
+                                               static_cast<std::uint32_t>(rest.size()), offset + done, flags);
         if (bytes == -EINTR) continue;
         if (bytes <= 0) {
             error = bytes == 0 ? EIO : -bytes;
