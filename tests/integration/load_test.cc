@@ -139,7 +139,7 @@ TEST_P(LoadInWay, a_daemon_that_dies_ends_the_run) {
         while (ended() < 1000 && device_->alive()) std::this_thread::yield();
         daemon_->send_signal(SIGKILL);
     }};
-    const auto result = (*load)->run({.time = std::chrono::minutes{1}, .operations = {}});
+    const auto result = (*load)->run({.time = std::chrono::minutes{10}, .operations = {}});
     killer.join();
     EXPECT_GT(result.errors, 0U);
     EXPECT_FALSE(device_->alive());
