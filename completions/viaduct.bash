@@ -89,6 +89,8 @@ _viaduct_map='
 _viaduct_bench='
 --kind text
 --mix text
+--preset random-write|threads-by-queues|sequential|random-read-write
+--sweep text
 --queues number
 --threads number
 --depth number
@@ -96,7 +98,10 @@ _viaduct_bench='
 --segment size
 --file size
 --entries number
---completion poll|wait
+--completion poll|wait|threads
+--dispatch direct|staged
+--affinity on|off
+--queue-by thread|cpu
 --cpus text
 --uid number
 --gid number
@@ -115,6 +120,7 @@ _viaduct_bench='
 --bare-time text
 --server-pid number
 --locality
+--report file
 --json
 -h
 --help

@@ -4,9 +4,12 @@
 #include "base/log.h"
 #include "bench/bare_call.h"
 #include "bench/output.h"
+#include "bench/page.h"
 #include "bench/plan.h"
+#include "bench/report.h"
 #include "bench/server.h"
 #include "bench/summary.h"
+#include "bench/sweep.h"
 #include "bench/workload.h"
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <unistd.h>
 #include <vector>
 
 namespace viaduct::bench {
@@ -45,9 +49,11 @@ public:
 
     Outcome<int> run() {
         TRY_STATUS(connect());
-        for (const driver::LoadOptions& point : plan_.points) {
+        for (const driver::LoadOptions& point : points()) {
             if (!interrupted.load(std::memory_order_relaxed)) TRY_STATUS(measure(point));
         }
+        if (!plan_.report.empty())
+            TRY_STATUS(write_report(plan_.report, report_header(plan_), report_points_));
         if (interrupted.load(std::memory_order_relaxed)) return 128 + SIGINT;
         return good_ ? 0 : 1;
     }
@@ -63,12 +69,22 @@ private:
         return {};
     }
 
+    // One device that has fewer queues than some rows ask for makes such rows the same.
+    std::vector<driver::LoadOptions> points() const {
+        std::vector<driver::LoadOptions> points = plan_.points;
+        if (servers_.size() > 1) return points;
+        for (driver::LoadOptions& point : points)
+            point.queues = std::min(point.queues, servers_.front()->queue_count());
+        remove_repeated(points);
+        return points;
+    }
+
     Outcome<std::vector<Trial>> prepare(const driver::LoadOptions& point) {
         std::vector<Trial> trials;
         for (const auto& server : servers_) {
             driver::LoadOptions options = point;
             options.queues = std::min(options.queues, server->queue_count());
-            TRY_STATUS(server->use_queues(options.queues));
+            TRY_STATUS(server->prepare_for(options));
             auto load = driver::Load::prepare(server->device(), options);
             if (!load) return failure(server->name() + ": " + load.error().message);
             trials.push_back({.server = *server, .options = options, .load = *std::move(load), .runs = {}});
@@ -120,6 +136,7 @@ private:
         const Summary summary = summarize(trial.options, trial.runs);
         good_ = good_ && summary.good();
         output_.row(trial.server, summary);
+        if (!plan_.report.empty()) report_points_.push_back(report_point(trial.server.name(), summary));
         if (summary.operations == 0 || summary.server_ns > 0 || warned_) return;
         warned_ = true;
         output_.note(trial.server.name() + ": the server used no CPU time (process " +
@@ -130,10 +147,20 @@ private:
     const Plan& plan_;
     Output& output_;
     std::vector<std::unique_ptr<Server>> servers_;
+    std::vector<ReportPoint> report_points_;
     unsigned runs_done_ = 0;
     bool good_ = true;
     bool warned_ = false;
 };
+
+// Before everything is measured for it.
+Outcome<void> check_report(const std::string& path) {
+    if (path.empty()) return {};
+    const std::size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) return failure("--report " + path, Errno{errno});
+    return {};
+}
 
 } // namespace
 
@@ -141,6 +168,7 @@ Outcome<int> run_bench(const config::BenchCommand& command) {
     // What the devices lack is told by note().
     log::set_level(log::Level::error);
     TRY(const Plan plan, make_plan(command));
+    TRY_STATUS(check_report(plan.report));
     TRY(const auto output, Output::open(plan));
     install_interrupt();
     return Bench{plan, *output}.run();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdarg>
+#include <functional>
 #include <ranges>
 #include <unistd.h>
 #include <utility>
@@ -27,6 +28,29 @@ double us(double ns) {
     return ns / 1000;
 }
 
+const char* word_of(driver::Completion completion) {
+    switch (completion) {
+    case driver::Completion::poll:
+        return "poll";
+    case driver::Completion::wait:
+        return "wait";
+    case driver::Completion::threads:
+        return "threads";
+    }
+    return "";
+}
+
+const char* word_of(driver::Dispatch dispatch) {
+    return dispatch == driver::Dispatch::staged ? "staged" : "direct";
+}
+
+// Whether the rows of the plan differ in that.
+bool differs(const Plan& plan, const auto& member) {
+    return std::ranges::any_of(plan.points, [&](const driver::LoadOptions& load) {
+        return std::invoke(member, load) != std::invoke(member, plan.points.front());
+    });
+}
+
 JsonLine setting(const Server& server, const driver::LoadOptions& load) {
     const auto& ring = server.device().ring_options();
     JsonLine line;
@@ -42,7 +66,10 @@ JsonLine setting(const Server& server, const driver::LoadOptions& load) {
         .add("event_idx", ring.event_idx)
         .add("indirect", ring.indirect)
         .add("queue_size", ring.size)
-        .add("completion", load.completion == driver::Completion::wait ? "wait" : "poll");
+        .add("completion", word_of(load.completion))
+        .add("dispatch", word_of(load.dispatch))
+        .add("affinity", load.affinity)
+        .add("queue_by", load.by_cpu ? "cpu" : "thread");
     return line;
 }
 
@@ -85,6 +112,12 @@ std::vector<Cell> cells_of(const Plan& plan, const std::string& name, const Summ
     cells.push_back({"", "load", -static_cast<int>(std::max<std::size_t>(width, 12)), workload_name(load)});
     cells.push_back(
         {"threads x", "queues x depth", 14, format("%ux%ux%u", load.threads, load.queues, load.depth)});
+    if (differs(plan, &driver::LoadOptions::completion))
+        cells.push_back({"comple-", "tion", 7, word_of(load.completion)});
+    if (differs(plan, &driver::LoadOptions::dispatch))
+        cells.push_back({"dis-", "patch", 6, word_of(load.dispatch)});
+    if (differs(plan, &driver::LoadOptions::affinity))
+        cells.push_back({"affi-", "nity", 5, load.affinity ? "on" : "off"});
     cells.push_back({"operations", "/s", 10, format("%.0f", summary.operations_per_second.median)});
     cells.push_back({"", "MiB/s", 7, block_of(load) > 0 ? format("%.0f", summary.mib_per_second) : "-"});
     cells.push_back({"", "p50 us", 8, latency_text(static_cast<double>(summary.latency.percentile(50)))});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/plan.h"
 
+#include "bench/preset.h"
+#include "bench/sweep.h"
 #include "bench/workload.h"
 #include "config/size.h"
 #include "topology/cpu_set.h"
@@ -69,6 +71,15 @@ Outcome<std::vector<int>> cpus_of(const std::string& list) {
     return numbers;
 }
 
+driver::Completion completion_of(const config::BenchCommand& command) {
+    if (command.completion == "wait") return driver::Completion::wait;
+    // Affinity is of those threads.
+    const bool affinity = !command.affinity.empty() || command.sweep.find("affinity=") != std::string::npos;
+    if (command.completion == "threads" || (command.completion.empty() && affinity))
+        return driver::Completion::threads;
+    return driver::Completion::poll;
+}
+
 // What all points have in common.
 Outcome<driver::LoadOptions> common_load(const config::BenchCommand& command) {
     driver::LoadOptions load;
@@ -79,7 +90,10 @@ Outcome<driver::LoadOptions> common_load(const config::BenchCommand& command) {
     load.segment_bytes = static_cast<std::uint32_t>(command.segment_bytes);
     load.file_bytes = command.file_bytes;
     load.directory_entries = static_cast<std::uint32_t>(command.entries);
-    load.completion = command.completion == "wait" ? driver::Completion::wait : driver::Completion::poll;
+    load.completion = completion_of(command);
+    load.dispatch = command.dispatch == "staged" ? driver::Dispatch::staged : driver::Dispatch::direct;
+    load.affinity = command.affinity == "on";
+    load.by_cpu = command.queue_by == "cpu";
     load.verify = command.verify;
     load.uid = static_cast<std::uint32_t>(command.uid);
     load.gid = static_cast<std::uint32_t>(command.gid);
@@ -87,8 +101,8 @@ Outcome<driver::LoadOptions> common_load(const config::BenchCommand& command) {
     return load;
 }
 
-Outcome<std::vector<driver::LoadOptions>> points_of(const config::BenchCommand& command) {
-    TRY(const driver::LoadOptions common, common_load(command));
+Outcome<std::vector<driver::LoadOptions>> kind_points(const config::BenchCommand& command,
+                                                      const driver::LoadOptions& common) {
     const bool neither = command.kinds.empty() && command.mixes.empty();
     std::vector<Workload> workloads;
     if (neither || !command.kinds.empty()) {
@@ -103,17 +117,72 @@ Outcome<std::vector<driver::LoadOptions>> points_of(const config::BenchCommand& 
     return points;
 }
 
+// What is given goes before what the preset says.
+Outcome<std::vector<driver::LoadOptions>> overridden_preset(const config::BenchCommand& command,
+                                                            const driver::LoadOptions& common) {
+    TRY(auto points, preset_points(command.preset, common));
+    for (driver::LoadOptions& load : points) {
+        if (command.queues) load.queues = common.queues;
+        if (command.threads) load.threads = common.threads;
+        if (command.depth) load.depth = common.depth;
+        if (command.block_bytes) set_block(load, common.block_bytes);
+        if (!command.completion.empty() || common.completion == driver::Completion::threads)
+            load.completion = common.completion;
+    }
+    remove_repeated(points);
+    return points;
+}
+
+// An axis that is given as an option too would override it in silence.
+Outcome<void> check_axes(const config::BenchCommand& command, const std::vector<Axis>& axes) {
+    const struct {
+        AxisName name;
+        bool given;
+        const char* option;
+    } options[] = {{AxisName::threads, command.threads.has_value(), "--threads"},
+                   {AxisName::queues, command.queues.has_value(), "--queues"},
+                   {AxisName::depth, command.depth.has_value(), "--depth"},
+                   {AxisName::block, command.block_bytes.has_value(), "--block"},
+                   {AxisName::completion, !command.completion.empty(), "--completion"},
+                   {AxisName::dispatch, command.dispatch != "direct", "--dispatch"},
+                   {AxisName::affinity, !command.affinity.empty(), "--affinity"}};
+    for (const auto& option : options) {
+        if (option.given && std::ranges::find(axes, option.name, &Axis::name) != axes.end())
+            return usage_failure("--sweep is \"" + command.sweep + "\" and " + option.option +
+                                 " is given as well; leave one of them out");
+    }
+    return {};
+}
+
+Outcome<std::vector<driver::LoadOptions>> points_of(const config::BenchCommand& command) {
+    TRY(const driver::LoadOptions common, common_load(command));
+    TRY(auto points,
+        command.preset.empty() ? kind_points(command, common) : overridden_preset(command, common));
+    if (command.sweep.empty()) return points;
+    TRY(const auto axes, parse_sweep(command.sweep));
+    TRY_STATUS(check_axes(command, axes));
+    return expand(points, axes);
+}
+
 std::uint64_t outstanding(const driver::LoadOptions& load) {
     return static_cast<std::uint64_t>(std::max(load.threads, load.queues)) * load.depth;
 }
 
 // What the driver would refuse, in the words of the command line.
 Outcome<void> check(const driver::LoadOptions& load) {
-    if (load.completion == driver::Completion::wait && load.threads < load.queues)
+    using driver::Completion;
+    if (load.completion == Completion::wait && load.threads < load.queues)
         return usage_failure(
             "--completion is \"wait\" with " + std::to_string(load.threads) + " threads and " +
             std::to_string(load.queues) +
             " queues; a thread can wait on one queue only, so give --threads at least as many");
+    if (load.completion == Completion::wait && load.by_cpu && load.queues > 1)
+        return usage_failure(
+            "--queue-by is \"cpu\" and --completion \"wait\"; a thread that changes its queue cannot "
+            "wait on one, so use poll or threads");
+    if (load.affinity && load.completion != Completion::threads)
+        return usage_failure(
+            "--affinity is \"on\" and --completion is not \"threads\"; it binds those threads");
     const std::uint32_t block_bytes = block_of(load);
     if (block_bytes == 0) return {};
     const std::uint64_t blocks = load.file_bytes / block_bytes;
@@ -123,6 +192,13 @@ Outcome<void> check(const driver::LoadOptions& load) {
     if (load.verify && blocks < outstanding(load))
         return usage_failure("--verify needs a block for each outstanding operation; give --file at least " +
                              config::size_text(outstanding(load) * block_bytes));
+    std::vector<std::uint32_t> written;
+    for (const driver::LoadPart& part : parts_of(load)) {
+        if (part.kind == driver::LoadKind::write) written.push_back(part.block_bytes);
+    }
+    if (load.verify && std::ranges::adjacent_find(written, std::ranges::not_equal_to{}) != written.end())
+        return usage_failure("--verify goes with writes of one size in a mix, and " + workload_name(load) +
+                             " has several; give them the same");
     return {};
 }
 
@@ -178,6 +254,8 @@ Outcome<Plan> make_plan(const config::BenchCommand& command) {
     plan.bare_time = command.bare_time;
     plan.compare = command.compare;
     plan.locality = command.locality;
+    plan.command = command.line;
+    plan.report = command.report;
     plan.json = command.json;
     return plan;
 }

@@ -34,6 +34,8 @@ struct Plan {
     std::chrono::milliseconds bare_time{};
     bool compare = false;
     bool locality = false; // columns for it
+    std::string command;   // as it was typed
+    std::string report;    // path of the page; empty: none
     std::string json;      // empty: none; "-": stdout
 };
 

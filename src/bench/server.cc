@@ -28,20 +28,41 @@ Outcome<std::unique_ptr<Server>> Server::connect(const Target& target, driver::D
                                                  std::vector<std::string>& notes) {
     options.socket = target.socket;
     options.start = false;
-    TRY(auto device, driver::Device::connect(options));
-    note_differences(options, *device, notes);
-    std::unique_ptr<Server> server{new Server{target, std::move(device)}};
+    std::unique_ptr<Server> server{new Server{target, options}};
+    TRY_STATUS(server->connect(options.request_queues));
+    server->queue_count_ = server->device_->request_queue_count();
+    note_differences(options, *server->device_, notes);
     if (server->target_.pids.empty()) server->target_.pids.push_back(server->device_->peer_pid());
-    if (const Status started = server->device_->start_queue(0); !started)
-        return failure(target.name + " does not start its first queue", started.error());
-    TRY_STATUS(server->use_queues(1));
-    driver::FuseClient client{*server->device_, {.queue = 0}};
-    if (const auto init = client.init(); !init) return failure(target.name + " refuses INIT", init.error());
     return server;
 }
 
+Outcome<void> Server::connect(std::uint32_t queues) {
+    device_.reset();
+    running_ = 0;
+    options_.request_queues = queues;
+    TRY(device_, driver::Device::connect(options_));
+    if (const Status started = device_->start_queue(0); !started)
+        return failure(target_.name + " does not start its first queue", started.error());
+    TRY_STATUS(use_queues(1));
+    driver::FuseClient client{*device_, {.queue = 0}};
+    if (const auto init = client.init(); !init) return failure(target_.name + " refuses INIT", init.error());
+    return {};
+}
+
+Outcome<void> Server::prepare_for(const driver::LoadOptions& load) {
+    const bool by_map = load.by_cpu || load.affinity;
+    const std::uint32_t connected = device_->request_queue_count();
+    if (by_map ? connected != load.queues : connected < load.queues) {
+        if (const auto again = connect(by_map ? load.queues : queue_count_); !again)
+            return failure(again.error().message +
+                           " (loads by the queue map need a connection for each number of "
+                           "queues; does the daemon listen again?)");
+    }
+    return use_queues(load.queues);
+}
+
 Outcome<void> Server::use_queues(std::uint32_t count) {
-    count = std::min(count, queue_count());
+    count = std::min(count, device_->request_queue_count());
     for (; running_ < count; ++running_) {
         if (const Status started = device_->start_queue(1 + running_); !started)
             return failure(name() + " does not start request queue " + std::to_string(running_),

@@ -21,10 +21,11 @@ public:
     static Outcome<std::unique_ptr<Server>> connect(const Target& target, driver::DeviceOptions options,
                                                     std::vector<std::string>& notes);
 
-    // Stops and starts request queues until the first `count` run; at most queue_count().  Nothing may be in
-    // flight.
-    Outcome<void> use_queues(std::uint32_t count);
-    std::uint32_t queue_count() const noexcept { return device_->request_queue_count(); }
+    // Has as many request queues running as the load uses, and no more.  Where the load goes by the queue map
+    // the device is connected anew, as a map is of all its queues.  Nothing may be in flight.
+    Outcome<void> prepare_for(const driver::LoadOptions& load);
+    // What the device has of the request queues that were asked for.
+    std::uint32_t queue_count() const noexcept { return queue_count_; }
 
     // CPU time that the server has used so far, see server_cpu.h.
     Outcome<std::uint64_t> cpu_ns() const;
@@ -35,11 +36,14 @@ public:
     const driver::Device& device() const noexcept { return *device_; }
 
 private:
-    Server(const Target& target, std::unique_ptr<driver::Device> device)
-        : target_(target), device_(std::move(device)) {}
+    Server(const Target& target, const driver::DeviceOptions& options) : target_(target), options_(options) {}
+    Outcome<void> connect(std::uint32_t queues);
+    Outcome<void> use_queues(std::uint32_t count);
 
     Target target_; // with the processes that are looked at
+    driver::DeviceOptions options_;
     std::unique_ptr<driver::Device> device_;
+    std::uint32_t queue_count_ = 0;
     std::uint32_t running_ = 0; // request queues
 };
 

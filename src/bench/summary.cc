@@ -30,6 +30,7 @@ double share(std::uint64_t of, std::uint64_t each) {
 Summary summarize(const driver::LoadOptions& load, const std::vector<Measurement>& runs) {
     const auto median = [&](const auto& value) { return spread(runs, value).median; };
     Summary summary{.load = load};
+    summary.runs = static_cast<unsigned>(runs.size());
     summary.operations_per_second =
         spread(runs, [](const Measurement& run) { return run.operations_per_second(); });
     summary.mib_per_second = median([](const Measurement& run) {

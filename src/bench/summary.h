@@ -46,7 +46,8 @@ struct Summary {
     double same_cpu_share = 0;               // of requests that ended on the CPU that submitted them; 0 to 1
     double migrations_per_second = 0;        // of the load's threads
     double context_switches_per_request = 0; // of the load's threads
-    std::uint64_t operations = 0;            // of all runs
+    unsigned runs = 0;
+    std::uint64_t operations = 0; // of all runs
     std::uint64_t mismatches = 0;
     std::uint64_t errors = 0;
     std::string first_error;

@@ -10,15 +10,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Numbers that a preset chooses unless they are given.
+// What a preset or another option chooses unless it is given.
 struct Overridable {
     std::uint64_t queues = 1;
     std::uint64_t threads = 1;
     std::uint64_t depth = 32;
     std::uint64_t block_bytes = 4096;
+    std::string completion = "poll";
+    std::string affinity = "off";
 };
 
 void add_load(CommandLine& line, BenchCommand& command, Overridable& numbers) {
+    line.text(
+        "--preset", command.preset, "NAME",
+        "Rows that others have published: random-write (s0), threads-by-queues (s2), sequential (s3) or "
+        "random-read-write (s4); options override its numbers");
+    line.text(
+        "--sweep", command.sweep, "AXES",
+        "Each row once for every combination, as threads=1,2,4,queues=1,2; axes are threads, queues, depth, "
+        "block, completion, dispatch and affinity");
     line.text("--kind", command.kinds, "LIST",
               "Rows: null, getattr, lookup, open-release, create-unlink, readdir, readdirplus; and read, "
               "write, rw, "
@@ -35,8 +45,15 @@ void add_load(CommandLine& line, BenchCommand& command, Overridable& numbers) {
     line.size("--segment", command.segment_bytes, 1, 1 << 20, "Of a block, in one descriptor");
     line.size("--file", command.file_bytes, 4096, 1ULL << 40, "The file that is read and written");
     line.number("--entries", command.entries, 1, 100'000, "N", "Entries of the folder that readdir lists");
-    line.choice("--completion", command.completion, {"poll", "wait"},
-                "How a thread looks for replies: all the time, or asleep until it is interrupted");
+    line.choice("--completion", numbers.completion, {"poll", "wait", "threads"},
+                "How replies are found: by the load's threads all the time, by them asleep until they are "
+                "interrupted, or by a thread for each queue");
+    line.choice("--dispatch", command.dispatch, {"direct", "staged"},
+                "Requests go on the queue at once, or by way of a list and a thread of the queue");
+    line.choice("--affinity", numbers.affinity, {"on", "off"},
+                "With --completion threads: each on the CPUs that the queue map gives its queue");
+    line.choice("--queue-by", command.queue_by, {"thread", "cpu"},
+                "A thread keeps to its queues, or uses the queue of the CPU that it is on");
     line.text("--cpus", command.cpus, "LIST", "Thread t runs on the t-th of these CPUs, as 0,2-5");
     line.number("--uid", command.uid, 0, UINT32_MAX, "N", "User id of the caller");
     line.number("--gid", command.gid, 0, UINT32_MAX, "N", "Group id of the caller");
@@ -74,6 +91,7 @@ void add_report(CommandLine& line, BenchCommand& command, std::uint64_t& bare_cp
         "--locality", command.locality,
         "Columns: share of requests that ended on the CPU that submitted them, moves of the load's threads "
         "between CPUs, context switches");
+    line.text("--report", command.report, "FILE", "A page of HTML with plots, in one file");
     line.optional_text(
         "--json", command.json, "-", "FILE",
         "JSON lines, one for each run and each row, in place of the table, or added to FILE beside it");
@@ -83,6 +101,8 @@ void add_report(CommandLine& line, BenchCommand& command, std::uint64_t& bare_cp
 
 Outcome<BenchCommand> parse_bench(int argc, const char* const* argv) {
     BenchCommand command;
+    command.line = "viaduct";
+    for (int index = 0; index < argc; ++index) command.line.append(" ").append(argv[index]);
     command.compare = argc > 1 && std::string_view{argv[1]} == "compare";
     Overridable numbers;
     std::uint64_t bare_cpu = 0;
@@ -113,6 +133,8 @@ Outcome<BenchCommand> parse_bench(int argc, const char* const* argv) {
     given("--depth", command.depth, numbers.depth);
     given("--block", command.block_bytes, numbers.block_bytes);
     given("--bare-cpu", command.bare_cpu, bare_cpu);
+    if (line.given("--completion")) command.completion = numbers.completion;
+    if (line.given("--affinity")) command.affinity = numbers.affinity;
 
     if (command.servers.empty())
         return usage_failure("the socket is missing; give the path that the device listens on");
@@ -122,6 +144,9 @@ Outcome<BenchCommand> parse_bench(int argc, const char* const* argv) {
     if (command.compare && command.servers.size() < 2)
         return usage_failure("compare has one socket, \"" + command.servers.front() +
                              "\"; it takes at least two");
+    if (!command.preset.empty() && (line.given("--kind") || line.given("--mix")))
+        return usage_failure("--preset is \"" + command.preset +
+                             "\", which has kinds of its own; leave --kind and --mix out");
     for (const char* const option : {"--bare-cpu", "--bare-time"}) {
         if (line.given(option) && command.bare_folder.empty())
             return usage_failure(std::string{option} + " goes with --bare, which is not given");

@@ -17,11 +17,14 @@ namespace viaduct::config {
 struct BenchCommand {
     Request request = Request::run;
     std::string help;
+    std::string line; // as it was typed, from "viaduct bench" on
 
     bool compare = false;
     std::vector<std::string> servers; // SOCKET or NAME=SOCKET
 
     // What to do.
+    std::string preset;             // empty: none
+    std::string sweep;              // empty: none
     std::string kinds;              // empty: not given
     std::vector<std::string> mixes; // one row each
     // Given, they override what a preset says.
@@ -32,7 +35,10 @@ struct BenchCommand {
     std::uint64_t segment_bytes = 4096;
     std::uint64_t file_bytes = 64ULL << 20;
     std::uint64_t entries = 100;     // of the folder that readdir lists
-    std::string completion = "poll"; // poll, wait
+    std::string completion;          // poll, wait, threads; empty: not given
+    std::string dispatch = "direct"; // direct, staged
+    std::string affinity;            // on, off; empty: not given
+    std::string queue_by = "thread"; // thread, cpu
     std::string cpus;                // empty: anywhere
     std::uint64_t uid = 0;
     std::uint64_t gid = 0;
@@ -57,7 +63,8 @@ struct BenchCommand {
     std::chrono::milliseconds bare_time{200};
     std::vector<std::string> server_pids; // PID or NAME=PID
     bool locality = false;
-    std::string json; // empty: none; "-": stdout, and no table
+    std::string report; // empty: none
+    std::string json;   // empty: none; "-": stdout, and no table
 };
 
 // argv[0] is "bench"; the word "compare" may follow.

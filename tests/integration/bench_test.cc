@@ -138,6 +138,51 @@ TEST_F(Bench, daemons_are_compared_in_turn) {
     EXPECT_THAT(table.out, HasSubstr("beside one: operations/s "));
 }
 
+TEST_F(Bench, a_sweep_and_a_preset_have_their_rows_and_a_report) {
+    const test::TempDir folder;
+    const auto ran = bench({share_.socket(), "--kind", "getattr,randread:4K", "--sweep",
+                            "threads=1,2,queues=1,2,8,dispatch=direct,staged", "--json",
+                            "--report=" + folder.file("r.html")});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    std::vector<std::string> shapes;
+    for (const Line& row : json_of(ran.out)) {
+        EXPECT_EQ(row.at("errors"), "0") << row.at("first_error");
+        if (row.at("kind") == "getattr")
+            shapes.push_back(row.at("threads") + "x" + row.at("queues") + row.at("dispatch"));
+    }
+    EXPECT_THAT(shapes, testing::ElementsAre("1x1direct", "1x1staged", "1x2direct", "1x2staged", "1x4direct",
+                                             "1x4staged", "2x1direct", "2x1staged", "2x2direct", "2x2staged",
+                                             "2x4direct", "2x4staged"))
+        << "the device has four queues";
+    const std::string page = test::text_of(folder.file("r.html"));
+    EXPECT_THAT(page, HasSubstr("randread:4K"));
+    EXPECT_THAT(page, HasSubstr("--sweep"));
+    for (const char* const preset : {"random-write", "s2", "s3", "s4"}) {
+        const auto rows =
+            bench({share_.socket(), "--preset", preset, "--block", "8K", "--depth", "4", "--json"});
+        EXPECT_EQ(rows.status, 0) << preset << rows.err;
+        for (const Line& row : json_of(rows.out)) EXPECT_EQ(row.at("completion"), "wait") << preset;
+    }
+    const auto nowhere = bench({share_.socket(), "--kind", "getattr", "--report", "/nowhere/r.html"});
+    EXPECT_EQ(nowhere.status, 1);
+    EXPECT_THAT(nowhere.err, HasSubstr("--report /nowhere/r.html: ENOENT"));
+}
+
+TEST_F(Bench, affinity_is_measured_with_and_without_over_several_numbers_of_queues) {
+    const auto ran = bench({share_.socket(), "--kind", "getattr", "--threads", "2", "--queue-by", "cpu",
+                            "--sweep", "queues=1,2,affinity=off,on", "--locality"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("moves/s"));
+    EXPECT_THAT(ran.out, HasSubstr("off"));
+    EXPECT_EQ(std::ranges::count(ran.out, '\n'), 6) << "head and four rows";
+    // One that serves a single connection cannot be connected anew.
+    test::ServedShare once{{"--once"}};
+    const auto again =
+        bench({once.socket(), "--kind", "getattr", "--queue-by", "cpu", "--sweep", "queues=1,2"});
+    EXPECT_EQ(again.status, 1);
+    EXPECT_THAT(again.err, HasSubstr("does the daemon listen again?"));
+}
+
 TEST_F(Bench, a_server_that_uses_no_cpu_is_warned_of) {
     // A process that sleeps all the time.
     auto idle = guestvm::Child::start({.argv = {"sleep", "600"}, .kept_fds = {}});

@@ -34,6 +34,31 @@ TEST(Plan, has_a_row_for_each_kind_and_each_mix) {
     EXPECT_FALSE(plan_of({"/s"})->points.empty()) << "there are rows without --kind";
 }
 
+TEST(Plan, options_override_a_preset_and_a_sweep_multiplies_it) {
+    const auto plan =
+        plan_of({"/s", "--preset", "s2", "--threads", "4", "--block", "64K", "--completion", "poll"});
+    ASSERT_TRUE(plan) << plan.error().message;
+    ASSERT_EQ(plan->points.size(), 5U) << "one for each number of queues";
+    EXPECT_THAT(names_of(*plan), testing::Each("read:64K"));
+    EXPECT_EQ(plan->points[0].threads, 4U);
+    EXPECT_EQ(plan->points[0].depth, 128U);
+    EXPECT_EQ(plan->points[0].completion, driver::Completion::poll);
+    EXPECT_EQ(plan->device.request_queues, 24U);
+    EXPECT_EQ(plan_of({"/s", "--preset", "s0", "--sweep", "queues=1,2,4"})->points.size(), 3U);
+}
+
+TEST(Plan, affinity_brings_its_threads) {
+    EXPECT_EQ(plan_of({"/s"})->points[0].completion, driver::Completion::poll);
+    const auto plan = plan_of({"/s", "--affinity", "on"});
+    EXPECT_EQ(plan->points[0].completion, driver::Completion::threads);
+    EXPECT_TRUE(plan->points[0].affinity);
+    EXPECT_EQ(plan_of({"/s", "--sweep", "affinity=off,on"})->points[0].completion,
+              driver::Completion::threads);
+    const auto preset = plan_of({"/s", "--preset", "s0", "--affinity", "on"});
+    ASSERT_TRUE(preset) << preset.error().message;
+    EXPECT_EQ(preset->points[0].completion, driver::Completion::threads);
+}
+
 TEST(Plan, devices_have_names_and_processes) {
     const auto plan =
         plan_of({"compare", "ours=/run/a=b", "/run/c=d", "--server-pid", "ours=7", "--server-pid", "ours=8"});
@@ -74,6 +99,18 @@ TEST(Plan, a_mistake_is_a_sentence_with_option_value_and_remedy) {
         {{"/s", "--cpus", "0,x"}, {"--cpus", "\"0,x\"", "0,2-5"}},
         {{"/s", "--cpus", "8000"}, {"--cpus", "CPU 8000", "is not there"}},
         {{"/s", "--queues", "2", "--completion", "wait"}, {"--completion", "\"wait\"", "--threads"}},
+        {{"/s", "--preset", "s1"}, {"--preset", "\"s1\"", "sequential"}},
+        {{"/s", "--preset", "s0", "--kind", "null"}, {"--preset", "\"s0\"", "--kind"}},
+        {{"/s", "--sweep", "queues=x"}, {"--sweep", "\"queues=x\"", "whole numbers"}},
+        {{"/s", "--sweep", "queues=1,2", "--queues", "4"}, {"--sweep", "--queues is given as well"}},
+        {{"/s", "--sweep", "dispatch=staged", "--dispatch", "staged"},
+         {"--sweep", "--dispatch is given as well"}},
+        {{"/s", "--affinity", "on", "--completion", "poll"}, {"--affinity", "\"threads\""}},
+        {{"/s", "--affinity", "maybe"}, {"--affinity", "\"maybe\"", "on or off"}},
+        {{"/s", "--dispatch", "late"}, {"--dispatch", "\"late\"", "direct or staged"}},
+        {{"/s", "--queue-by", "cpu", "--queues", "2", "--threads", "2", "--completion", "wait"},
+         {"--queue-by", "--completion \"wait\""}},
+        {{"/s", "--mix", "write:4K,write:8K", "--verify"}, {"--verify", "one size"}},
         {{"/s", "--queue-size", "100"}, {"--queue-size", "\"100\"", "power of two"}},
         {{"/s", "--kind", "read:1M", "--file", "4K"}, {"--file", "\"4K\"", "1M"}},
         {{"/s", "--kind", "read:4K", "--file", "64K", "--verify"}, {"--verify", "--file", "128K"}},
