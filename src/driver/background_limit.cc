@@ -19,7 +19,7 @@ BackgroundLimit::~BackgroundLimit() {
 
 Status BackgroundLimit::submit(RequestQueue& queue, Request& request) {
     const sync::Lock lock{mutex_};
-    ASSERT(request.place_ == Request::Place::none);
+    ASSERT(request.place() == Request::Place::none);
     if (active_ < max_) {
         ASSERT(waiting_.empty());
         request.background_ = this;
@@ -32,7 +32,7 @@ Status BackgroundLimit::submit(RequestQueue& queue, Request& request) {
         return submitted;
     }
     if (!queue.running()) return fail(ENOTCONN);
-    request.place_ = Request::Place::waiting;
+    request.set_place(Request::Place::waiting);
     request.queue_next_ = &queue;
     waiting_.push_back(request);
     ++waiting_count_;
@@ -46,14 +46,14 @@ void BackgroundLimit::flush(RequestList& failed) {
         if (request == nullptr) return;
         --waiting_count_;
         RequestQueue& queue = *std::exchange(request->queue_next_, nullptr);
-        request->place_ = Request::Place::none;
+        request->set_place(Request::Place::none);
         request->background_ = this;
         ++active_; // before it can end
         const Status submitted = queue.submit(*request);
         if (submitted) continue;
         --active_;
         request->background_ = nullptr;
-        request->place_ = Request::Place::ended;
+        request->set_place(Request::Place::ended);
         request->result_ = fail(queue.ended_for_good() ? Errno{ECONNABORTED} : submitted.error());
         failed.push_back(*request);
     }
@@ -61,7 +61,7 @@ void BackgroundLimit::flush(RequestList& failed) {
 
 void BackgroundLimit::end(RequestList requests) {
     while (Request* const request = requests.pop_front()) {
-        request->place_ = Request::Place::none;
+        request->set_place(Request::Place::none);
         request->done(std::exchange(request->result_, 0));
     }
 }
@@ -84,7 +84,7 @@ bool BackgroundLimit::withdraw(Request& request) {
         if (!waiting_.contains(request)) return false;
         waiting_.remove(request);
         --waiting_count_;
-        request.place_ = Request::Place::ended;
+        request.set_place(Request::Place::ended);
         request.result_ = fail(EINTR);
         withdrawn.push_back(request);
     }

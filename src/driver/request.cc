@@ -19,7 +19,7 @@ void set_beginning(std::vector<iovec>& beginning, Segments segments, std::size_t
 } // namespace
 
 Status Request::prepare(const DmaArena& arena, Segments in, Segments out) {
-    ASSERT(place_ == Place::none);
+    ASSERT(place() == Place::none);
     readable_.clear();
     writable_.clear();
     for (const iovec& segment : in) {
@@ -37,7 +37,7 @@ Status Request::prepare(const DmaArena& arena, Segments in, Segments out) {
 
 void Request::prepare_raw(std::span<const virtio::GuestRange> readable,
                           std::span<const virtio::GuestRange> writable, Segments in, Segments out) {
-    ASSERT(place_ == Place::none);
+    ASSERT(place() == Place::none);
     readable_.assign(readable.begin(), readable.end());
     writable_.assign(writable.begin(), writable.end());
     set_beginning(in_, in, sizeof(fuse_in_header));
@@ -58,6 +58,8 @@ Result<std::uint32_t> Request::verify(std::uint32_t written_bytes) {
     if (written_bytes < sizeof(fuse_out_header)) return fail(EIO);
     if (reply_header_.len != written_bytes) return fail(EIO);
     if (reply_header_.unique != unique_) return fail(EIO);
+    // What Linux takes from a server; the kernel's own numbers begin there.
+    if (reply_header_.error > 0 || reply_header_.error <= -512) return fail(EIO);
     return written_bytes;
 }
 

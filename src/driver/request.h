@@ -10,6 +10,7 @@
 #include "fuse/protocol.h"
 #include "virtio/driver_queue.h"
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -36,13 +37,14 @@ public:
 
 protected:
     Request() = default;
-    ~Request() { ASSERT(place_ == Place::none); }
+    ~Request() { ASSERT(place() == Place::none); }
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
 
     // The queue is done with the request, which may be submitted again, or end, in here.  Called once for
     // each submit() that succeeded, with no lock held, on whatever thread found the end. The value: bytes of
-    // the reply, header included.  EIO: the reply's length or unique is a lie, or the ring is broken.
+    // the reply, header included.  EIO: the reply's length or unique is a lie, its error is none, or the ring
+    // is broken.
     // ECONNABORTED: the device was stopped or has died.  EINTR: withdrawn.
     virtual void done(Result<std::uint32_t> reply_bytes) = 0;
 
@@ -53,9 +55,12 @@ private:
     friend class StagedDispatch;
     enum class Place : std::uint8_t { none, waiting, parked, ring, ended }; // waiting: not the queue's yet
 
+    Place place() const noexcept { return place_.load(std::memory_order_relaxed); }
+    void set_place(Place place) noexcept { place_.store(place, std::memory_order_relaxed); }
+
     // Reads what replies are compared with.
     void read_header();
-    // What the kernel's virtio_fs_verify_response() checks.
+    // What the kernel's virtio_fs_verify_response() checks, and the range of errors.
     Result<std::uint32_t> verify(std::uint32_t written_bytes);
 
     std::vector<virtio::GuestRange> readable_;
@@ -69,7 +74,9 @@ private:
     RequestQueue* queue_next_ = nullptr;    // where it goes when its turn comes
     Request* previous_ = nullptr;
     Request* next_ = nullptr;
-    Place place_ = Place::none;
+    // Becomes and stops being `parked` under the queue's lock only; the last change, to `none`, is made
+    // without.
+    std::atomic<Place> place_{Place::none};
     Result<std::uint32_t> result_ = 0;
 };
 

@@ -85,7 +85,7 @@ void RequestQueue::set_state(State state) noexcept {
 // On the ring, or ENOSPC, or what else is wrong with it.  The request stands in no list yet.
 Status RequestQueue::put_on_ring(Request& request) {
     TRY_STATUS(ring_->add(request.readable_, request.writable_, &request));
-    request.place_ = Request::Place::ring;
+    request.set_place(Request::Place::ring);
     on_ring_.push_back(request);
     return {};
 }
@@ -93,7 +93,7 @@ Status RequestQueue::put_on_ring(Request& request) {
 // A ring that is full holds chains, and refill() runs wherever chains are taken off: whoever takes the last
 // one finds this request parked.
 Status RequestQueue::enqueue(Request& request) {
-    ASSERT(request.place_ == Request::Place::none);
+    ASSERT(request.place() == Request::Place::none);
     Status queued = fail(ENOSPC);
     if (parked_.empty()) {
         queued = put_on_ring(request);
@@ -105,7 +105,7 @@ Status RequestQueue::enqueue(Request& request) {
     }
     if (!queued) {
         ASSERT(ring_->in_flight() > 0);
-        request.place_ = Request::Place::parked;
+        request.set_place(Request::Place::parked);
         parked_.push_back(request);
         ++parked_count_;
         stats_.parked.add();
@@ -150,7 +150,7 @@ void RequestQueue::refill() {
 
 // The request stands in no list.
 void RequestQueue::take_off(Request& request, Result<std::uint32_t> result) {
-    request.place_ = Request::Place::ended;
+    request.set_place(Request::Place::ended);
     request.result_ = result;
     ended_.push_back(request);
 }
@@ -179,10 +179,10 @@ bool RequestQueue::withdraw(Request& request) {
     RequestList withdrawn;
     {
         const sync::Lock lock{mutex_};
-        if (request.place_ != Request::Place::parked) return false;
+        if (request.place() != Request::Place::parked) return false;
         parked_.remove(request);
         --parked_count_;
-        request.place_ = Request::Place::ended;
+        request.set_place(Request::Place::ended);
         request.result_ = fail(EINTR);
         withdrawn.push_back(request);
     }
@@ -207,7 +207,7 @@ std::size_t RequestQueue::poll() {
 std::size_t RequestQueue::finish(RequestList ended) {
     std::size_t count = 0;
     while (Request* const request = ended.pop_front()) {
-        request->place_ = Request::Place::none;
+        request->set_place(Request::Place::none);
         if (BackgroundLimit* const limit = std::exchange(request->background_, nullptr)) limit->one_ended();
         request->done(std::exchange(request->result_, 0)); // the request may be gone afterwards
         ++count;

@@ -32,8 +32,8 @@ Status StagedDispatch::submit(std::span<Request* const> requests) {
         const sync::Lock lock{mutex_};
         ASSERT(!stopping_);
         for (Request* const request : requests) {
-            ASSERT(request->place_ == Request::Place::none);
-            request->place_ = Request::Place::waiting;
+            ASSERT(request->place() == Request::Place::none);
+            request->set_place(Request::Place::waiting);
             pending_.push_back(*request);
         }
     }
@@ -46,7 +46,7 @@ bool StagedDispatch::withdraw(Request& request) {
         const sync::Lock lock{mutex_};
         if (!pending_.contains(request)) return false;
         pending_.remove(request);
-        request.place_ = Request::Place::none;
+        request.set_place(Request::Place::none);
     }
     request.done(fail(EINTR));
     return true;
@@ -60,7 +60,7 @@ void StagedDispatch::dequeue() {
             filled_.wait(lock, [this] { return stopping_ || !pending_.empty(); });
             if (pending_.empty()) return;
             while (Request* const request = pending_.pop_front()) {
-                request->place_ = Request::Place::none;
+                request->set_place(Request::Place::none);
                 batch.push_back(request);
             }
         }

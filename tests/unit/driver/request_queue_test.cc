@@ -180,6 +180,92 @@ TEST_P(RequestQueueOf, a_lying_reply_is_EIO_and_the_queue_goes_on) {
     EXPECT_EQ(honest->result(), 24U);
 }
 
+TEST_P(RequestQueueOf, an_error_that_is_none_is_EIO) {
+    for (const int error : {1, 512, -512, -100'000}) {
+        const auto one = request(2);
+        ASSERT_TRUE(queue_.submit(*one));
+        device_.answer(*device_.pop(), 0, {}, error);
+        EXPECT_EQ(queue_.poll(), 1U);
+        EXPECT_EQ(one->result(), fail(EIO)) << error;
+    }
+    for (const int error : {0, -1, -511}) {
+        const auto one = request(2);
+        ASSERT_TRUE(queue_.submit(*one));
+        device_.answer(*device_.pop(), 0, {}, error);
+        EXPECT_EQ(queue_.poll(), 1U);
+        EXPECT_EQ(one->result(), 16U) << error;
+        EXPECT_EQ(one->reply_header().error, error);
+    }
+}
+
+TEST_P(RequestQueueOf, forgets_are_parked_like_others_and_freed_when_they_come_back) {
+    std::vector<std::unique_ptr<TestRequest>> forgets;
+    for (std::uint64_t index = 0; index < 12; ++index) {
+        forgets.push_back(request(2 * index, 0));
+        ASSERT_TRUE(queue_.submit(*forgets.back()));
+    }
+    EXPECT_EQ(queue_.in_flight(), 12U); // parked ones as well
+    EXPECT_EQ(queue_.parked(), 8U);
+    std::uint64_t next = 0;
+    while (queue_.in_flight() > 0) {
+        while (const auto chain = device_.pop()) {
+            EXPECT_EQ(ScriptedDevice::header_of(*chain).unique, 2 * next++);
+            device_.give_back(*chain, 0);
+        }
+        queue_.poll();
+    }
+    EXPECT_EQ(next, 12U);
+    for (const auto& forget : forgets) EXPECT_EQ(forget->times(), 1);
+}
+
+TEST_P(RequestQueueOf, a_closed_queue_ends_what_is_parked_and_still_takes_what_comes_back) {
+    std::vector<std::unique_ptr<TestRequest>> requests;
+    for (std::uint64_t index = 0; index < 6; ++index) {
+        requests.push_back(request(2 * index));
+        ASSERT_TRUE(queue_.submit(*requests.back()));
+    }
+    const std::size_t parked = queue_.parked();
+    queue_.close(Errno{ENOTCONN});
+    EXPECT_EQ(queue_.parked(), 0U);
+    EXPECT_EQ(queue_.in_flight(), 6 - parked);
+    EXPECT_EQ(requests.back()->result(), fail(ENOTCONN));
+    const auto late = request(100);
+    EXPECT_EQ(queue_.submit(*late), fail(ENOTCONN));
+    while (const auto chain = device_.pop()) device_.answer(*chain);
+    EXPECT_EQ(queue_.poll(), 6 - parked);
+    EXPECT_EQ(requests.front()->result(), 16U);
+    EXPECT_TRUE(queue_.drain(after(0s)));
+}
+
+// Where a request is when the device goes, and what it is told: once each, whatever comes later.
+TEST_P(RequestQueueOf, errors_are_those_of_a_kernel_at_each_moment) {
+    const auto ring_fills = GetParam().indirect ? 4U : 2U;
+    std::vector<std::unique_ptr<TestRequest>> on_ring;
+    for (std::uint64_t index = 0; index < ring_fills; ++index) {
+        on_ring.push_back(request(2 * index));
+        ASSERT_TRUE(queue_.submit(*on_ring.back()));
+    }
+    const auto parked = request(100);
+    const auto killed = request(102);
+    ASSERT_TRUE(queue_.submit(*parked));
+    ASSERT_TRUE(queue_.submit(*killed));
+    EXPECT_TRUE(queue_.withdraw(*killed));
+    const auto answered = device_.pop();
+    device_.answer(*answered); // has come back, nobody has looked yet
+
+    queue_.end(Errno{ECONNABORTED}, true);
+    queue_.end(Errno{EIO}, true); // later calls do nothing
+    EXPECT_EQ(on_ring.front()->result(), 16U);
+    EXPECT_EQ(on_ring.back()->result(), fail(ECONNABORTED));
+    EXPECT_EQ(parked->result(), fail(ECONNABORTED));
+    EXPECT_EQ(killed->result(), fail(EINTR));
+    const auto late = request(104);
+    EXPECT_EQ(queue_.submit(*late), fail(ENOTCONN));
+    EXPECT_EQ(late->times(), 0);
+    for (const auto* one : {on_ring.front().get(), on_ring.back().get(), parked.get(), killed.get()})
+        EXPECT_EQ(one->times(), 1);
+}
+
 TEST_P(RequestQueueOf, a_header_in_pieces_is_compared_as_one) {
     const auto one = request(6, 64, GetParam().indirect ? 5 : 3);
     ASSERT_TRUE(queue_.submit(*one));
