@@ -16,7 +16,7 @@ TEST_PACKAGES := clang-format-19 clang-tidy-19 python3 qemu-system-x86 busybox-s
 
 CTEST := ctest -j$(JOBS) --output-on-failure
 
-.PHONY: help deps deps-test guest-files build test test-full demo asan tsan release format clean install soak
+.PHONY: help deps deps-test guest-files build test test-full demo asan tsan release format clean install soak bench-peers
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -69,6 +69,10 @@ install: release ## into $(DESTDIR)$(PREFIX)
 
 soak: build deps-test ## the integration and guest tests over and over (MINUTES=30)
 	@tools/soak $(MINUTES)
+
+bench-peers: release ## beside the virtiofsd of Rust and QEMU 7.2; writes docs/benchmarks.md (quiet machine, 5 minutes)
+	@tools/install-packages qemu-system-common
+	@tools/peers --docs
 
 format: ## format every C++ file
 	@tools/format
