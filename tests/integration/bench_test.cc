@@ -197,15 +197,35 @@ TEST_F(Bench, a_server_that_uses_no_cpu_is_warned_of) {
     idle->end(std::chrono::seconds{10});
 }
 
-TEST_F(Bench, errors_and_what_verify_finds_are_told_by_the_status) {
+TEST_F(Bench, errors_are_told_and_make_the_status) {
     test::ServedShare failing{{"--faults", "getattr:errno=EIO"}};
     const auto ran = bench({failing.socket(), "--kind", "getattr"});
     EXPECT_EQ(ran.status, 1);
     EXPECT_THAT(ran.out, HasSubstr("GETATTR: EIO"));
-    // A short read in the middle of the file is not what was written there.
-    test::ServedShare shortened{{"--faults", "read:short=100"}};
-    const auto found = bench({shortened.socket(), "--kind", "randread:4K", "--verify"});
-    EXPECT_EQ(found.status, 1) << found.out << found.err;
+}
+
+TEST_F(Bench, verify_finds_a_block_that_is_not_what_was_written) {
+    const test::TempDir folder;
+    const std::string lines = folder.file("lines");
+    auto child = guestvm::Child::start(
+        {.argv = {test::program("viaduct"), "bench", share_.socket(), "--kind", "randread:4K", "--verify",
+                  "--count", "200", "--ramp", "0", "--repeat", "10000", "--file", "1M", "--json=" + lines},
+         .kept_fds = {}});
+    ASSERT_TRUE(child) << child.error().message;
+    while (test::text_of(lines).empty()) std::this_thread::yield(); // the first run: the file is there
+    EXPECT_EQ(json_of(test::text_of(lines), false).front().at("mismatches"), "0");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator{share_.share()}) {
+        if (!entry.is_regular_file() || entry.file_size() == 0) continue;
+        std::fstream file{entry.path(), std::ios::in | std::ios::out | std::ios::binary};
+        file << std::string(1 << 20, 'x');
+    }
+    const std::size_t before = test::text_of(lines).size();
+    while (test::text_of(lines).size() < before + 2000) std::this_thread::yield(); // some runs more
+    ::kill(child->pid(), SIGINT);
+    EXPECT_EQ(child->wait(), 130);
+    const auto rows = json_of(test::text_of(lines));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_NE(rows.front().at("mismatches"), "0");
 }
 
 TEST_F(Bench, a_daemon_that_dies_ends_it) {
@@ -218,6 +238,22 @@ TEST_F(Bench, a_daemon_that_dies_ends_it) {
     killer.join();
     EXPECT_EQ(ran.status, 1);
     EXPECT_THAT(ran.err, Not(testing::IsEmpty()));
+}
+
+TEST_F(Bench, an_interrupt_ends_it_after_the_present_run_and_tells_what_there_is) {
+    const test::TempDir folder;
+    const std::string lines = folder.file("lines");
+    auto child =
+        guestvm::Child::start({.argv = {test::program("viaduct"), "bench", share_.socket(), "--kind",
+                                        "getattr", "--time", "100ms", "--repeat", "10000", "--json=" + lines},
+                               .kept_fds = {}});
+    ASSERT_TRUE(child) << child.error().message;
+    // A run is over when its line is there.
+    while (test::text_of(lines).empty()) std::this_thread::yield();
+    ::kill(child->pid(), SIGINT);
+    EXPECT_EQ(child->wait(), 130);
+    EXPECT_EQ(json_of(test::text_of(lines)).size(), 1U) << "the row is told";
+    EXPECT_TRUE(std::filesystem::is_empty(share_.share()));
 }
 
 TEST(BenchWithout, a_device_or_with_a_mistake_it_says_so) {
