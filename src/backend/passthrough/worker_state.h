@@ -6,6 +6,7 @@
 #include "backend/passthrough/mounts.h"
 #include "base/sync.h"
 #include "rt/slots.h"
+#include "rt/ticks.h"
 
 #include <array>
 #include <atomic>
@@ -18,14 +19,7 @@ namespace viaduct::passthrough {
 enum class Place : std::uint8_t { worker, ring, helper };
 inline constexpr std::size_t kPlaces = 3;
 
-// Time in units that are cheap to read: cycles of the time-stamp counter, or nanoseconds where there is none.
-inline std::uint64_t ticks() noexcept {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    return monotonic_ns();
-#endif
-}
+using rt::ticks;
 // A call that took fewer ticks was not slow, whatever a tick is: 2 ms of the slowest counter (1 GHz).
 inline constexpr std::uint64_t kSurelyQuickTicks = kSlowNs;
 

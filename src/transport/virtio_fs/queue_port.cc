@@ -2,6 +2,7 @@
 #include "transport/virtio_fs/queue_port.h"
 
 #include "base/log.h"
+#include "rt/ticks.h"
 #include "virtio/peer_order.h"
 
 #include <unistd.h>
@@ -20,6 +21,8 @@ constexpr std::uint32_t kComplaintsMax = 10;
 // With all 32 of a polling driver published together it and the worker took turns: every batch was a sleep
 // and a wake-up, and null requests ran at half the rate.
 constexpr std::uint32_t kServedPerPublication = 8;
+// Requests that take long are published one by one, for the same reason; some microseconds.
+constexpr std::uint64_t kTicksPerPublication = 8192;
 
 void signal_eventfd(FdRef fd) noexcept {
     const std::uint64_t one = 1;
@@ -186,12 +189,19 @@ bool QueuePort::serve_one() {
 
 rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
     std::uint32_t served = 0;
+    std::uint32_t unpublished = 0;
+    std::uint64_t published = rt::ticks();
     visit_bytes_ = 0;
     while (served < budget.requests && visit_bytes_ < budget.bytes && enabled_ && accepting_ && !broken_ &&
            has_room() && serve_one()) {
         // A driver that polls can refill the ring while the rest is served; one that sleeps is woken once, at
         // the end.
-        if (++served % kServedPerPublication == 0) publish();
+        ++served;
+        if (++unpublished >= kServedPerPublication || rt::ticks() - published > kTicksPerPublication) {
+            publish();
+            unpublished = 0;
+            published = rt::ticks();
+        }
     }
     flush();
     if (served == 0) return Visit::idle;
