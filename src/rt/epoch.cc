@@ -3,14 +3,18 @@
 
 #include "base/assert.h"
 #include "base/sync.h"
+#include "rt/close_fds.h"
 
 #include <algorithm>
 #include <mutex>
+#include <unistd.h>
 
 namespace viaduct::rt {
 namespace {
 
 constexpr std::uint64_t kOffline = ~0ULL;
+// Their places in the tables are free already, so few: they are descriptors above the tables' bounds.
+constexpr std::size_t kClosedTogetherMax = 64;
 
 // The process's set of members.  `mutex` guards the list; the epoch itself is an atomic that only grows.
 struct Domain {
@@ -85,6 +89,13 @@ void EpochMember::retire(Free free, void* context, std::uint64_t argument) {
     retired_.push_back({stamp, free, context, argument});
 }
 
+void EpochMember::close(int fd) {
+    if (current_member != nullptr && current_member->collecting_)
+        current_member->closing_.push_back(fd);
+    else
+        ::close(fd);
+}
+
 std::size_t EpochMember::collect() {
     Domain& all = domain();
     if (retired_first_ == retired_.size()) return 0;
@@ -98,10 +109,18 @@ std::size_t EpochMember::collect() {
     }
     for (const auto& orphan : adopted)
         retired_.push_back({orphan.stamp, orphan.free, orphan.context, orphan.argument});
+    collecting_ = true;
     while (retired_first_ < retired_.size() && retired_[retired_first_].stamp <= passed) {
         const Retired ready = retired_[retired_first_++];
         ready.free(ready.context, ready.argument);
+        if (closing_.size() >= kClosedTogetherMax) {
+            close_fds(closing_);
+            closing_.clear();
+        }
     }
+    collecting_ = false;
+    close_fds(closing_);
+    closing_.clear();
     if (retired_first_ == retired_.size()) {
         retired_.clear();
         retired_first_ = 0;

@@ -33,6 +33,8 @@ public:
     void retire(Free free, void* context, std::uint64_t argument);
     // Frees what may be freed; the number of things still waiting.
     std::size_t collect();
+    // Closes `fd`: now, or together with others when the collection ends that this thread is running.
+    static void close(int fd);
 
     struct Slot {
         alignas(64) std::atomic<std::uint64_t> seen{0};
@@ -50,6 +52,8 @@ private:
     std::shared_ptr<Slot> slot_;
     std::vector<Retired> retired_; // oldest first
     std::size_t retired_first_ = 0;
+    bool collecting_ = false;
+    std::vector<int> closing_;
 };
 
 } // namespace viaduct::rt

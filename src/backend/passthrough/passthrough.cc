@@ -132,7 +132,7 @@ void Passthrough::end_session() {
 void Passthrough::Core::close(int fd, std::uint16_t mount) {
     rt::Worker* const worker = rt::Worker::current();
     if (worker == nullptr || mounts.may_run_inline(mount, OpClass::close)) {
-        ::close(fd);
+        rt::EpochMember::close(fd);
         return;
     }
     struct Close final : rt::Helpers::Job {
