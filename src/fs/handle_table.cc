@@ -26,6 +26,7 @@ Result<HandleId> HandleTable::insert(Fd fd, const Facts& facts) {
     handle.mount = facts.mount;
     handle.flags = facts.flags;
     handle.busy.store(0, std::memory_order_relaxed);
+    handle.nonblocking.store(facts.nonblocking ? 1 : 0, std::memory_order_relaxed);
     const std::uint64_t generation = pool_->publish(index);
     return HandleId{generation << 32 | index};
 }

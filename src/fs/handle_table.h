@@ -26,8 +26,8 @@ struct Handle {
     std::uint32_t device;
     std::uint16_t mount; // the back end's own number for the mount
     std::uint16_t flags;
-    sync::Shared<std::uint32_t> busy; // directories: someone is reading it
-    std::uint32_t reserved;
+    sync::Shared<std::uint32_t> busy;        // directories: someone is reading it
+    sync::Shared<std::uint32_t> nonblocking; // the descriptor has O_NONBLOCK
 
     bool has(Flag flag) const noexcept { return (flags & flag) != 0; }
 };
@@ -47,6 +47,7 @@ public:
         std::uint32_t device = 0;
         std::uint16_t mount = 0;
         std::uint16_t flags = 0;
+        bool nonblocking = false;
     };
     // ENFILE: the client has as many files open as it may.
     Result<HandleId> insert(Fd fd, const Facts& facts);

@@ -38,6 +38,7 @@ FileSystem::Async<void> Passthrough::fsyncdir(const Caller& caller, HandleId id,
 }
 
 rt::Task<Status> Passthrough::fsync_on_ring(HandlePin handle, bool data_only) {
+    let_wait(*handle);
     WorkerState& state = states_.here();
     const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
@@ -55,6 +56,7 @@ FileSystem::Async<void> Passthrough::fallocate(const Caller&, HandleId id, std::
 
 rt::Task<Status> Passthrough::fallocate_on_ring(HandlePin handle, std::uint32_t mode, std::uint64_t offset,
                                                 std::uint64_t bytes) {
+    let_wait(*handle);
     WorkerState& state = states_.here();
     const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
@@ -84,6 +86,8 @@ FileSystem::Async<std::size_t> Passthrough::copy_file_range(const Caller&, Handl
     if (options_.read_only) return fail(EROFS);
     if (flags > UINT32_MAX) return fail(EINVAL);
     bytes = std::min(bytes, kCopyBytesMax);
+    let_wait(*source);
+    let_wait(*target);
     auto call = [from_fd = source->fd, to_fd = target->fd, from_offset, to_offset, bytes,
                  flags]() -> Result<std::size_t> {
         auto from_position = static_cast<off64_t>(from_offset);

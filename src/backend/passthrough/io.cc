@@ -63,6 +63,7 @@ FileSystem::Async<std::size_t> Passthrough::read(const Caller&, HandleId id, std
 
 rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::uint64_t offset, Segments into,
                                                         std::size_t done) {
+    let_wait(*handle);
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
     const auto slot = co_await ring_slots(state, *handle).acquire();
@@ -171,6 +172,7 @@ FileSystem::Async<std::size_t> Passthrough::write(const Caller&, HandleId id, st
 
 rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::uint64_t offset,
                                                          Segments from, WriteMode mode) {
+    let_wait(*handle);
     WorkerState& state = states_.here();
     rt::Ring& ring = rt::Worker::current()->ring();
     const auto slot = co_await ring_slots(state, *handle).acquire();
@@ -198,6 +200,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
 
 rt::Task<Result<std::size_t>> Passthrough::write_on_helper(HandlePin handle, std::uint64_t offset,
                                                            Segments from, WriteMode mode) {
+    let_wait(*handle);
     auto call = [this, fd = handle->fd, offset, from, mode] {
         const Moved moved = write_now(fd, offset, from, mode);
         return outcome(moved.bytes, moved.error);

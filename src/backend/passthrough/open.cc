@@ -50,9 +50,21 @@ Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, bool k
         opened = credentials_.without_fsetid(kill, attempt);
     }
     if (!opened) return fail(opened.error());
-    // A ring gives up at once on a descriptor with O_NONBLOCK.
-    if (!may_wait) ::fcntl(opened->get(), F_SETFL, flags & (O_DIRECT | O_NOATIME));
-    return OpenedFile{.fd = std::move(*opened), .direct = (flags & O_DIRECT) != 0};
+    OpenedFile file{.fd = std::move(*opened), .direct = (flags & O_DIRECT) != 0, .nonblocking = !may_wait};
+    // All that is done with a direct descriptor waits.
+    if (file.direct && std::exchange(file.nonblocking, false))
+        ::fcntl(file.fd.get(), F_SETFL, flags & (O_DIRECT | O_NOATIME));
+    return file;
+}
+
+// Before the ring or a helper uses the handle: a ring gives up at once on a descriptor with O_NONBLOCK.  Most
+// files are read and closed without waiting, and keep it: taking it off is a system call.
+void Passthrough::let_wait(Handle& handle) noexcept {
+    // Two workers may do it at once, to the same end.  Acquire: who sees 0 sees the flag gone.
+    if (handle.nonblocking.load(std::memory_order_acquire) == 0) return;
+    const int flags = ::fcntl(handle.fd, F_GETFL);
+    ::fcntl(handle.fd, F_SETFL, flags & ~O_NONBLOCK);
+    handle.nonblocking.store(0, std::memory_order_release);
 }
 
 HandleTable::Facts Passthrough::handle_facts(const Node& node, std::uint16_t flags) const noexcept {
@@ -67,7 +79,9 @@ Result<Opened> Passthrough::handle_for(OpenedFile file, const Node& node, std::u
     const auto handle_flags = static_cast<std::uint16_t>((file.direct ? Handle::direct : 0) |
                                                          ((flags & O_APPEND) != 0 ? Handle::append : 0));
     Opened opened;
-    TRY(opened.handle, handles_->insert(std::move(file.fd), handle_facts(node, handle_flags)));
+    auto facts = handle_facts(node, handle_flags);
+    facts.nonblocking = file.nonblocking;
+    TRY(opened.handle, handles_->insert(std::move(file.fd), facts));
     switch (options_.cache) {
     case CachePolicy::never:
     case CachePolicy::metadata:

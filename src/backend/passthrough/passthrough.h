@@ -141,6 +141,7 @@ private:
         bool direct = false;
     };
     struct Made {
+        bool nonblocking = false; // has O_NONBLOCK, see let_wait()
         Found found;
         OpenedFile file;
     };
@@ -185,6 +186,7 @@ private:
     rt::Task<Result<Opened>> opendir_away(NodePin node);
     Result<Opened> dir_handle_for(Fd fd, const Node& node);
 
+    static void let_wait(Handle& handle) noexcept;
     // io.cc
     struct Moved {
         std::size_t bytes = 0;

@@ -166,6 +166,22 @@ TEST(PassthroughInline, getattr_read_and_write_take_no_lock_and_write_nothing_sh
     EXPECT_EQ(share.fs->calls(OpClass::attr, Place::helper), 0U);
 }
 
+// Opened on a worker, a file has O_NONBLOCK; a ring would give up at once on what is not in memory.
+TEST(PassthroughInline, read_of_what_is_not_in_memory_waits_for_it) {
+    Share share;
+    const std::string text = noise(1 << 20);
+    put(share.dir.path("f"), text);
+    const HandleId handle = share.handle("f", O_RDONLY);
+    EXPECT_EQ(share.fs->calls(OpClass::open, Place::worker), 1U);
+    const Fd file{::open(share.dir.path("f").c_str(), O_RDONLY | O_CLOEXEC)};
+    ASSERT_EQ(::fsync(file.get()), 0);
+    ASSERT_EQ(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+    EXPECT_EQ(share.read(handle, 0, text.size()), text);
+    if (share.fs->calls(OpClass::read, Place::ring) == 0)
+        GTEST_SKIP() << "this file system keeps its files in memory, or does not know RWF_NOWAIT";
+    EXPECT_EQ(share.read(handle, 4096, 100), text.substr(4096, 100));
+}
+
 TEST(PassthroughInline, never_sends_everything_elsewhere) {
     Share share{{.inline_mode = InlineMode::never}};
     put(share.dir.path("f"), "x");
