@@ -72,15 +72,30 @@ std::uint32_t NodeTable::bucket_of(const NodeIdentity& identity) const noexcept 
 
 // Under the epoch, or under the shard's lock.  A node that is removed meanwhile keeps its `next` until this
 // reader has passed; its count is 0, so it is not returned.
-Node* NodeTable::find_and_count(std::uint32_t bucket, const NodeIdentity& identity) noexcept {
+template <class Fits>
+Node* NodeTable::find_and_count(std::uint32_t bucket, const NodeIdentity& identity, Fits fits) noexcept {
     // Acquire: who sees the index sees the node's fields.
     std::uint32_t index = buckets_[bucket].load(std::memory_order_acquire);
     while (index != RecordPool<Node>::kNone) {
         Node& node = pool_->at(index);
-        if (node.identity() == identity && add_count(node)) return &node;
+        if (node.identity() == identity && fits(node) && add_count(node)) return &node;
         index = node.head.next.load(std::memory_order_acquire);
     }
     return nullptr;
+}
+
+Node* NodeTable::find_and_count(std::uint32_t bucket, const NodeIdentity& identity) noexcept {
+    return find_and_count(bucket, identity, [](const Node&) { return true; });
+}
+
+std::optional<NodeId> NodeTable::find_known(const NodeIdentity& identity, std::uint32_t made) noexcept {
+    // One that seems newer because the counter has wrapped is merely not found.
+    const auto old_enough = [made](const Node& node) {
+        return static_cast<std::int32_t>(node.made - made) <= 0;
+    };
+    const Node* const node = find_and_count(bucket_of(identity), identity, old_enough);
+    if (node == nullptr) return std::nullopt;
+    return id_of(*node);
 }
 
 Result<NodeId> NodeTable::intern(Fd fd, const Facts& facts) {
@@ -101,6 +116,8 @@ Result<NodeId> NodeTable::intern(Fd fd, const Facts& facts) {
     node.fd = fd.release();
     node.mount = facts.mount;
     node.type = facts.type;
+    // Release: who reads the counter afterwards, with made(), does so after `fd` was opened.
+    node.made = made_.fetch_add(1, std::memory_order_acq_rel) + 1;
     node.lookups.store(1, std::memory_order_relaxed);
     node.head.next.store(buckets_[bucket].load(std::memory_order_relaxed), std::memory_order_relaxed);
     const std::uint64_t generation = pool_->publish(index);

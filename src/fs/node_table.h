@@ -14,6 +14,7 @@
 #include "fs/types.h"
 
 #include <array>
+#include <optional>
 
 namespace viaduct::fs {
 
@@ -38,7 +39,7 @@ struct Node {
     int fd;              // O_PATH
     std::uint16_t mount; // the back end's own number for the mount
     std::uint16_t type;  // S_IFMT bits of the mode
-    std::uint32_t reserved;
+    std::uint32_t made;  // how many nodes had been made, this one included; wraps around
 
     NodeIdentity identity() const noexcept { return {mount_id, inode, born_ns, device}; }
 };
@@ -82,6 +83,13 @@ public:
     // The node with that identity, made with `fd` where there is none; the client holds one more count on it.
     // ENFILE: the client has as many nodes as it may.
     Result<NodeId> intern(Fd fd, const Facts& facts);
+    // How many nodes have been made so far; wraps around.
+    std::uint32_t made() const noexcept { return made_.load(std::memory_order_acquire); }
+    // For an identity that was read, by name, when `made` nodes had been made: the node with it, on which the
+    // client now holds one more count.  A node made later is not returned: what was read may have been
+    // another object, deleted since, whose inode number this one has.  An older one has held the object all
+    // the while.
+    std::optional<NodeId> find_known(const NodeIdentity& identity, std::uint32_t made) noexcept;
     // Takes back `count` counts, or all where there are fewer; unknown nodes are ignored.
     void forget(NodeId id, std::uint64_t count);
     // Drops every node but root.
@@ -102,6 +110,9 @@ private:
     NodeTable(RecordPool<Node>* pool, MappedMemory buckets, std::uint32_t buckets_count,
               std::uint32_t shards);
     std::uint32_t bucket_of(const NodeIdentity& identity) const noexcept;
+    // `fits(node)`: a further condition.
+    template <class Fits>
+    Node* find_and_count(std::uint32_t bucket, const NodeIdentity& identity, Fits fits) noexcept;
     Node* find_and_count(std::uint32_t bucket, const NodeIdentity& identity) noexcept;
     void remove(Node& node);
 
@@ -111,6 +122,7 @@ private:
     const std::uint32_t buckets_mask_;
     const std::uint32_t shards_mask_;
     const std::unique_ptr<Shard[]> shards_;
+    alignas(64) sync::Shared<std::uint32_t> made_; // written with each new node
 };
 
 } // namespace viaduct::fs

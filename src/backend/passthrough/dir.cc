@@ -71,8 +71,11 @@ Passthrough::Step Passthrough::emit(Listing& listing, Chunk& chunk) {
         std::optional<Entry> entry;
         if (listing.plus && !is_dots(name)) {
             if (chunk.found.empty()) {
-                if (auto found = find_child(listing.dir, dirent.d_name, Crossing::refused))
+                if (auto known = lookup_known(listing.dir, dirent.d_name)) {
+                    if (*known) entry = **known;
+                } else if (auto found = find_child(listing.dir, dirent.d_name, Crossing::refused)) {
                     if (auto entered = enter(listing.dir, std::move(*found))) entry = *entered;
+                }
             } else if (chunk.found[at]) {
                 if (auto entered = enter(listing.dir, std::move(*chunk.found[at]))) entry = *entered;
             }

@@ -65,6 +65,15 @@ Result<void> stat_found(Found& found) noexcept {
     return {};
 }
 
+Result<void> stat_name(int dir, const char* name, bool sync, Found& found) noexcept {
+    struct statx st;
+    const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (sync ? 0 : AT_STATX_DONT_SYNC);
+    if (::statx(dir, name, flags, kStatxMask, &st) != 0) return fail(errno);
+    fill(found.attr, st);
+    found.mount_id = st.stx_mnt_id;
+    return {};
+}
+
 int missing_in(int dir) noexcept {
     struct statx st{};
     // Of a directory that has been removed nothing can be found; a link count of 0 says that it has.

@@ -41,6 +41,10 @@ Result<Fd> open_child(int dir, const char* name, Crossing crossing);
 Result<fs::Attr> attr_of(int fd) noexcept;
 Result<void> stat_found(Found& found) noexcept;
 
+// Attributes of what has that name, without opening it.  Walks into a mount that lies on the name.
+// `sync` false: as its file system knows them, without asking a server.
+Result<void> stat_name(int dir, const char* name, bool sync, Found& found) noexcept;
+
 // ESTALE instead of ENOENT where `dir` itself is gone: the client then looks its name up again.
 int missing_in(int dir) noexcept;
 inline Errno blame(int dir, int error) noexcept {

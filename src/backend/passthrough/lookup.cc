@@ -9,6 +9,12 @@ namespace viaduct::passthrough {
 namespace {
 
 constexpr std::size_t kLinkBytesMax = 4096; // PATH_MAX
+// Some milliseconds: a server that was well when its file system was mounted answers from memory for longer
+// than that.
+constexpr std::uint64_t kTicksPerMountLook = 8'000'000;
+// After that many names in a row that were unknown, one in kUnknownNamesPerTry is looked at in this way.
+constexpr std::uint32_t kUnknownNamesMax = 16;
+constexpr std::uint32_t kUnknownNamesPerTry = 16;
 
 } // namespace
 
@@ -28,15 +34,54 @@ Result<Found> Passthrough::find_child(const Dir& dir, const char* name, Crossing
 // The client gets one more lookup count on what was found.
 Result<Entry> Passthrough::enter(const Dir& dir, Found found) {
     const auto facts = facts_of(found);
-    Result<Entry> entry;
-    TRY(entry->node, nodes_->intern(std::move(found.fd), facts));
-    entry->attr = found.attr;
-    entry->attr.inode = fold(found.attr.inode, facts.identity.device);
-    entry->entry_valid = valid_;
-    entry->attr_valid = valid_;
-    entry->submount = S_ISDIR(found.attr.mode) &&
-                      (facts.identity.mount_id != dir.mount_id || facts.identity.device != dir.device);
+    TRY(const NodeId node, nodes_->intern(std::move(found.fd), facts));
+    return entry_of(dir, node, found);
+}
+
+Entry Passthrough::entry_of(const Dir& dir, NodeId node, const Found& found) const noexcept {
+    const std::uint32_t device = device_of(found.attr);
+    Entry entry{.node = node, .attr = found.attr, .entry_valid = valid_, .attr_valid = valid_};
+    entry.attr.inode = fold(found.attr.inode, device);
+    entry.submount = S_ISDIR(found.attr.mode) && (found.mount_id != dir.mount_id || device != dir.device);
     return entry;
+}
+
+// statx(2) walks into whatever is mounted on a name, and waits for its server.
+bool Passthrough::may_stat_names(WorkerState& state) {
+    MountWatch& watch = *core_->mount_watch;
+    const std::uint64_t now = ticks();
+    if (now - state.mounts_looked_ticks > kTicksPerMountLook) {
+        state.mounts_looked_ticks = now;
+        if (watch.changed()) look_at_mounts();
+    }
+    return watch.none_remote();
+}
+
+// A node that is known already, found by what statx(2) says of the name: one system call, where opening it to
+// find that it is known takes three.  nullopt: it has to be opened.
+std::optional<Result<Entry>> Passthrough::lookup_known(const Dir& dir, const char* name) {
+    WorkerState& state = states_.here();
+    // A client that walks through a tree for the first time knows none of its names.
+    if (state.unknown_names > kUnknownNamesMax && state.unknown_names++ % kUnknownNamesPerTry != 0)
+        return std::nullopt;
+    if (!may_stat_names(state)) return std::nullopt;
+    // Before the name is looked at, see find_known().
+    const std::uint32_t made = nodes_->made();
+    const Mount& mount = core_->mounts.at(dir.mount);
+    Found found;
+    if (const auto status = stat_name(dir.fd, name, mount.stacked || mount.remote, found); !status) {
+        if (status.error() != Errno{ENOENT}) return std::nullopt;
+        state.unknown_names = 0;
+        return fail(blame(dir.fd, ENOENT));
+    }
+    if (found.mount_id != dir.mount_id) return std::nullopt;
+    const auto node = nodes_->find_known(facts_of(found).identity, made);
+    if (!node) {
+        ++state.unknown_names;
+        return std::nullopt;
+    }
+    state.unknown_names = 0;
+    return entry_of(dir, *node, found);
 }
 
 // Clients that see one file system tell files apart by inode number alone.
@@ -50,6 +95,10 @@ FileSystem::Async<Entry> Passthrough::lookup(const Caller&, NodeId parent, const
     const Dir dir{*node};
     bool crossing = false;
     if (inline_here(OpClass::lookup, dir.mount)) {
+        if (auto known = lookup_known(dir, name.c_str())) {
+            ended_inline(OpClass::lookup, dir.mount);
+            return std::move(*known);
+        }
         auto found = find_child(dir, name.c_str(), Crossing::refused);
         ended_inline(OpClass::lookup, dir.mount);
         if (found) return enter(dir, std::move(*found));

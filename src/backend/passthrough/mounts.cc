@@ -29,6 +29,9 @@ constexpr std::array<std::uint32_t, 16> kRemoteMagics{
     0x6b414653 /* kAFS */, 0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,     0x7461636f /* OCFS2 */,
     0x01161970 /* GFS2 */, 0x73757245 /* Coda */,   0x20030528 /* OrangeFS */, 0x6a656a63 /* virtiofs */};
 
+constexpr std::uint32_t kOverlayMagic = 0x794c7630;
+constexpr std::uint32_t kEcryptfsMagic = 0xf15f;
+
 // The type of the mount with that (not unique) id, from mountinfo; nullopt when it is not shown.
 std::optional<std::string> type_from_mountinfo(std::uint64_t id) {
     const std::unique_ptr<FILE, int (*)(FILE*)> file{std::fopen("/proc/self/mountinfo", "re"), &std::fclose};
@@ -49,14 +52,22 @@ std::optional<std::string> type_from_mountinfo(std::uint64_t id) {
     return type;
 }
 
+struct Kind {
+    bool remote = true;
+    bool stacked = false;
+};
+
 // Waits for the server of a network mount.
-bool is_remote(int fd) {
+Kind kind_of(int fd) {
     struct statx st{};
     if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0)
-        if (const auto type = type_from_mountinfo(st.stx_mnt_id)) return is_remote_type(*type);
+        if (const auto type = type_from_mountinfo(st.stx_mnt_id))
+            return {.remote = is_remote_type(*type), .stacked = *type == "overlay" || *type == "ecryptfs"};
     struct statfs fs{};
-    if (::fstatfs(fd, &fs) != 0) return true;
-    return std::ranges::find(kRemoteMagics, static_cast<std::uint32_t>(fs.f_type)) != kRemoteMagics.end();
+    if (::fstatfs(fd, &fs) != 0) return {};
+    const auto magic = static_cast<std::uint32_t>(fs.f_type);
+    return {.remote = std::ranges::find(kRemoteMagics, magic) != kRemoteMagics.end(),
+            .stacked = magic == kOverlayMagic || magic == kEcryptfsMagic};
 }
 
 } // namespace
@@ -79,7 +90,7 @@ std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id, std::uint32_t 
     };
     // Acquire: pairs with the release below.
     if (const auto known = find(count_.load(std::memory_order_acquire))) return known;
-    const bool remote = is_remote(fd);
+    const Kind kind = kind_of(fd);
 
     const sync::Lock lock{mutex_};
     const std::uint16_t count = count_.load(std::memory_order_relaxed);
@@ -92,7 +103,8 @@ std::uint16_t MountTable::resolve(int fd, std::uint64_t mount_id, std::uint32_t 
     }
     mounts_[count].id = mount_id;
     mounts_[count].device = device;
-    mounts_[count].remote = remote;
+    mounts_[count].remote = kind.remote;
+    mounts_[count].stacked = kind.stacked;
     count_.store(static_cast<std::uint16_t>(count + 1), std::memory_order_release);
     return count;
 }

@@ -32,6 +32,7 @@ struct Mount {
     std::uint64_t id = 0;
     std::uint32_t device = 0; // of its root
     bool remote = true;
+    bool stacked = false; // on other file systems, which may be remote
     sync::Shared<bool>
         nowait_refused; // RWF_NOWAIT gives EOPNOTSUPP here: data comes from memory or not at all
     struct Class {

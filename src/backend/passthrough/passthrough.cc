@@ -101,6 +101,7 @@ Outcome<std::unique_ptr<Passthrough>> Passthrough::make(Options options) {
                                                       std::move(*nodes), std::move(*handles)}};
     const auto facts = facts_of(root);
     made->root_device_ = facts.identity.device;
+    made->core_->mount_watch = std::make_unique<MountWatch>(root.fd.get());
     made->nodes_->set_root(std::move(root.fd), facts);
     return made;
 }
@@ -148,6 +149,17 @@ void Passthrough::Core::close(int fd, std::uint16_t mount) {
     closing_now.fetch_add(1, std::memory_order_relaxed);
     // Nobody waits for it, and the worker may be gone before it ends.
     helpers(mount).start(*new Close{shared_from_this(), fd});
+}
+
+// On a helper: the table of a host with many mounts is long.
+void Passthrough::look_at_mounts() {
+    struct Look final : rt::Helpers::Job {
+        std::shared_ptr<Core> core; // one of its owners until the look is done
+        explicit Look(std::shared_ptr<Core> c) : core(std::move(c)) {}
+        void execute() override { core->mount_watch->look(); }
+        void deliver() override { delete this; }
+    };
+    core_->local_helpers.start(*new Look{core_});
 }
 
 void Passthrough::look_for_sleep(OpClass op, std::uint16_t mount, std::uint64_t took_ticks) noexcept {

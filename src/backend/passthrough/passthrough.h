@@ -10,6 +10,7 @@
 
 #include "backend/passthrough/credentials.h"
 #include "backend/passthrough/host_calls.h"
+#include "backend/passthrough/mount_watch.h"
 #include "backend/passthrough/mounts.h"
 #include "backend/passthrough/options.h"
 #include "backend/passthrough/worker_state.h"
@@ -107,6 +108,7 @@ private:
         rt::Helpers remote_helpers;
         rt::Helpers crossing_helpers;
         MountTable mounts;
+        std::unique_ptr<MountWatch> mount_watch; // set once, before any call
         sync::Shared<std::uint32_t> closing_now; // closes that wait for a helper or are running
     };
 
@@ -139,9 +141,9 @@ private:
     struct OpenedFile {
         Fd fd;
         bool direct = false;
+        bool nonblocking = false; // has O_NONBLOCK, see let_wait()
     };
     struct Made {
-        bool nonblocking = false; // has O_NONBLOCK, see let_wait()
         Found found;
         OpenedFile file;
     };
@@ -171,8 +173,12 @@ private:
 
     // lookup.cc
     Result<Found> find_child(const Dir& dir, const char* name, Crossing crossing) const;
+    bool may_stat_names(WorkerState& state);
+    void look_at_mounts();
+    std::optional<Result<Entry>> lookup_known(const Dir& dir, const char* name);
     rt::Task<Result<Entry>> lookup_away(NodePin parent, Name name, bool crossing);
     Result<Entry> enter(const Dir& dir, Found found);
+    Entry entry_of(const Dir& dir, NodeId node, const Found& found) const noexcept;
     std::uint64_t fold(std::uint64_t inode, std::uint32_t device) const noexcept;
     AttrReply attr_reply(Attr attr) const noexcept;
 
@@ -180,13 +186,13 @@ private:
     Result<int> host_flags(std::uint32_t flags) const noexcept;
     Result<OpenedFile> open_file(int fd, int flags, bool kill_suid_sgid, bool may_wait) const;
     HandleTable::Facts handle_facts(const Node& node, std::uint16_t flags) const noexcept;
+    static void let_wait(Handle& handle) noexcept;
     Result<Opened> handle_for(OpenedFile file, const Node& node, std::uint32_t flags);
     Result<Created> created(const Dir& dir, Made made, std::uint32_t flags);
     rt::Task<Result<Opened>> open_away(NodePin node, std::uint32_t flags, bool kill_suid_sgid);
     rt::Task<Result<Opened>> opendir_away(NodePin node);
     Result<Opened> dir_handle_for(Fd fd, const Node& node);
 
-    static void let_wait(Handle& handle) noexcept;
     // io.cc
     struct Moved {
         std::size_t bytes = 0;

@@ -34,7 +34,9 @@ struct alignas(64) WorkerState {
     // That thread's alone.
     rt::Slots local_slots;
     rt::Slots remote_slots;
-    std::uint64_t call_ended_ticks = 0; // when the latest inline call ended
+    std::uint64_t call_ended_ticks = 0;    // when the latest inline call ended
+    std::uint64_t mounts_looked_ticks = 0; // when it was last asked whether mounts have changed
+    std::uint32_t unknown_names = 0;       // looked at by name in vain, in a row
     // Written by that thread, read by any.
     std::array<std::array<sync::Counter, kPlaces>, kOpClasses> calls;
 

@@ -152,6 +152,28 @@ TEST_F(NodeTableTest, member_closes_only_after_a_quiescent_point) {
     EXPECT_EQ(closer->closed, 1);
 }
 
+TEST_F(NodeTableTest, known_node_is_found_by_identity_and_counted) {
+    const NodeId node = *table->intern(some_fd(), file(10));
+    EXPECT_EQ(table->find_known(file(10).identity, table->made()), node);
+    EXPECT_EQ(table->find_known(file(11).identity, table->made()), std::nullopt);
+    table->forget(node, 1);
+    EXPECT_TRUE(table->find(node)); // the second count
+    table->forget(node, 1);
+    EXPECT_FALSE(table->find(node));
+    EXPECT_EQ(table->find_known(file(10).identity, table->made()), std::nullopt);
+}
+
+// An inode number is free for others once nobody holds the object: what was read of a name before the node
+// was made may be of the one that had the number before.
+TEST_F(NodeTableTest, node_made_after_its_identity_was_read_is_not_taken_for_known) {
+    const std::uint32_t before = table->made();
+    const NodeId node = *table->intern(some_fd(), file(10));
+    EXPECT_EQ(table->find_known(file(10).identity, before), std::nullopt);
+    EXPECT_EQ(table->find_known(file(10).identity, table->made()), node);
+    table->forget(node, 2);
+    EXPECT_FALSE(table->find(node)); // the one that was refused has not been counted
+}
+
 TEST_F(NodeTableTest, finding_takes_no_lock_and_writes_nothing_shared) {
     const NodeId node = *table->intern(some_fd(), file(10));
     const auto before = sync::counted();

@@ -74,6 +74,38 @@ TEST_P(Lookup, name_in_a_removed_directory_is_stale_not_missing) {
     EXPECT_EQ(gone.error(), Errno{ESTALE});
 }
 
+TEST_P(Lookup, known_name_gives_its_node_with_attributes_as_they_are_now) {
+    put(share.dir.path("f"), "1");
+    const auto first = share.lookup(kRootNode, "f");
+    put(share.dir.path("f"), "12345");
+    const auto second = share.lookup(kRootNode, "f");
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->node, first->node);
+    EXPECT_EQ(second->attr.size, 5U);
+    EXPECT_EQ(second->attr.inode, first->attr.inode);
+    EXPECT_EQ(second->entry_valid, first->entry_valid);
+    EXPECT_FALSE(second->submount);
+    share.run([&] { share.fs->forget(first->node, 1); });
+    EXPECT_TRUE(share.getattr(first->node)); // both lookups were counted
+    share.run([&] { share.fs->forget(first->node, 1); });
+    EXPECT_EQ(share.getattr(first->node).error(), Errno{ESTALE});
+}
+
+TEST_P(Lookup, known_name_that_something_is_mounted_on_leads_there) {
+    stdfs::create_directory(share.dir.path("d"));
+    const auto below = share.lookup(kRootNode, "d");
+    if (::mount("none", share.dir.path("d").c_str(), "tmpfs", 0, "") != 0)
+        GTEST_SKIP() << "needs CAP_SYS_ADMIN";
+    const auto above = share.lookup(kRootNode, "d");
+    ASSERT_TRUE(above);
+    EXPECT_TRUE(above->submount);
+    EXPECT_NE(above->node, below->node);
+    EXPECT_EQ(share.lookup(kRootNode, "d")->node, above->node);
+    share.run([&] { share.fs->end_session(); });
+    share.settled_nodes();
+    EXPECT_EQ(::umount(share.dir.path("d").c_str()), 0);
+}
+
 TEST_P(Lookup, symbolic_links_are_found_and_never_followed) {
     stdfs::create_directory(share.dir.path("real"));
     stdfs::create_directory_symlink("/etc", share.dir.path("absolute"));
@@ -221,6 +253,44 @@ TEST(PassthroughLimits, nodes_and_handles_at_their_caps_give_enfile) {
     EXPECT_EQ(share.release(second->handle).error(), Errno{EBADF});
     share.settled_nodes();
     EXPECT_TRUE(share.open(nodes[0], O_RDONLY));
+}
+
+// Two files change places under two names, and one of them is made anew all the time: whatever a lookup
+// gives, node and attributes are of one file.
+TEST(PassthroughThreads, lookup_of_a_name_that_is_replaced_never_mixes_two_files) {
+    Share share;
+    std::atomic<bool> done{false};
+    const auto make = [&share](const char* child, std::size_t bytes) {
+        put(share.dir.path("new"), std::string(bytes, 'x'));
+        stdfs::rename(share.dir.path("new"), share.dir.path(child));
+    };
+    make("a", 1);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 2; ++thread)
+        threads.emplace_back([&fs = *share.fs, &done] {
+            const auto member = rt::EpochMember::join();
+            while (!done) {
+                auto entry = fs.lookup(kRoot, kRootNode, name("a"));
+                ASSERT_TRUE(entry.ready());
+                ASSERT_TRUE(entry.value());
+                auto attr = fs.getattr(kRoot, entry.value()->node, std::nullopt);
+                ASSERT_TRUE(attr.ready());
+                ASSERT_TRUE(attr.value());
+                // The size of a file does not change while it has that name.
+                ASSERT_EQ(attr.value()->attr.inode, entry.value()->attr.inode);
+                ASSERT_EQ(attr.value()->attr.size, entry.value()->attr.size);
+                fs.forget(entry.value()->node, 1);
+                member->quiescent();
+                // Each round may leave a descriptor, and the other thread may not have run for long.
+                while (member->collect() > 1000) {
+                    std::this_thread::yield();
+                    member->quiescent();
+                }
+            }
+        });
+    for (std::size_t round = 0; round < 1000; ++round) make("a", round % 7 + 1);
+    done = true;
+    for (auto& thread : threads) thread.join();
 }
 
 TEST(PassthroughThreads, lookup_and_forget_of_one_name_on_several_workers) {
