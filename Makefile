@@ -64,7 +64,8 @@ release: deps ## optimised programs, in build/release/bin
 	cmake --preset release >/dev/null
 	cmake --build --preset release --target viaduct viaductd
 
-install: release ## into $(DESTDIR)$(PREFIX)
+install: release ## programs, library, manual pages into $(DESTDIR)$(PREFIX)
+	cmake --build --preset release --target viaduct_driver_library
 	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
 
 soak: build deps-test ## the integration and guest tests over and over (MINUTES=30)

@@ -104,6 +104,9 @@ public:
     // Sent and waited for: the reply's body.
     Result<std::vector<std::byte>> call(const CallOptions& options);
 
+    // For a request put together elsewhere; even, and never twice in this process.
+    static std::uint64_t next_unique() noexcept;
+
     RequestQueue& queue() const noexcept;
     Device& device() const noexcept { return device_; }
 
@@ -116,7 +119,6 @@ public:
 private:
     template <class T> Result<T> call_for(const CallOptions& options);
     Status call_for_nothing(const CallOptions& options);
-    static std::uint64_t next_unique() noexcept;
 
     Device& device_;
     FuseClientOptions options_;
