@@ -13,6 +13,7 @@ for queue in /sys/fs/virtiofs/*/mqs/*; do echo "$(cat $queue/name) $(cat $queue/
 for cpu in 0 1 2 3; do
     grep -qx "requests.$cpu $cpu" /tmp/map || { echo "queue map:"; cat /tmp/map; exit 3; }
 done
+cp /tmp/map map.guest
 mkdir tree && cd tree
 for cpu in 0 1 2 3; do
     before=$(interrupts $cpu)
@@ -41,6 +42,10 @@ guest --share "$share" --cpus 4 --queues 4 --stats-file "$work/stats.json" -- sh
 (cd "$share/tree" && busybox sh -c "$manifest" >"$work/manifest.host")
 diff "$share/manifest.guest" "$work/manifest.host" || fail "the host sees another tree than the guest made"
 [ "$(wc -l <"$work/manifest.host")" -ge 100 ] || fail "the tree is too small: $(wc -l <"$work/manifest.host") objects"
+# `viaduct map` foretells the map; more machines in map.sh.
+"$viaduct" map --queues 4 --topology "Core:4 PU:1" |
+    awk '/^index/ { table = 1; next } !NF { table = 0 } table { $1 = ""; print substr($0, 2) }' >"$work/map.host"
+sort "$share/map.guest" | diff - "$work/map.host" || fail "viaduct map tells another map (>) than the guest (<)"
 for queue in 0 1 2 3; do
     count=$(requests_on "$work/stats.json" requests.$queue)
     [ "${count:-0}" -gt 0 ] || fail "the daemon counts ${count:-no} requests on queue requests.$queue"
