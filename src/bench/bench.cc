@@ -126,7 +126,8 @@ private:
         run.result = trial.load->run(plan_.limit);
         if (!trial.server.device().alive()) return failure(trial.server.name() + ": the device has left");
         TRY(const std::uint64_t after, trial.server.cpu_ns());
-        run.server_ns = share(after - before, run.result.operations);
+        // What a thread used that has ended since is in `before` alone.
+        run.server_ns = share(after - std::min(before, after), run.result.operations);
         output_.run(trial.server, trial.options, round + 1, run);
         trial.runs.push_back(std::move(run));
         return {};

@@ -22,16 +22,19 @@ Result<std::uint64_t> cpu_ns_of(const std::vector<pid_t>& pids) {
     for (const pid_t pid : pids) {
         const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
         std::error_code error;
-        const std::filesystem::directory_iterator folder{tasks, error};
+        std::filesystem::directory_iterator task{tasks, error};
         if (error) return fail(ESRCH);
-        for (const auto& task : folder) {
+        bool any = false;
+        for (; !error && task != std::filesystem::directory_iterator{}; task.increment(error)) {
             std::uint64_t on_cpu_ns = 0;
-            std::ifstream stream{task.path() / "schedstat"};
-            if (!(stream >> on_cpu_ns)) return fail(ENOENT);
+            std::ifstream stream{task->path() / "schedstat"};
+            if (!(stream >> on_cpu_ns)) continue; // the thread has ended since: helpers come and go
+            any = true;
             total += on_cpu_ns;
-            TRY(const std::uint64_t of_children, cpu_ns_of(numbers_in(task.path() / "children")));
-            total += of_children;
+            for (const pid_t child : numbers_in(task->path() / "children"))
+                total += cpu_ns_of({child}).value_or(0); // may have ended as well
         }
+        if (!any) return fail(ENOENT);
     }
     return total;
 }

@@ -12,7 +12,7 @@ bin=$(dirname "$viaduct")
 # Left out.  An emulated machine is some twenty times slower, and these say nothing about its kernel.
 left_out=(
     '*QueueThreads.*|the order of memory between spinning threads, no matter of the kernel'
-    'AvailIndex.a_long_run*:AvailIndex.a_packed_ring*:*EventIdx.who_sleeps*|ten thousands of requests, for the wrap of indexes'
+    'AvailIndex.a_long_run*:AvailIndex.a_packed_ring*:*EventIdx.who_sleeps*|tens of thousands of requests, which show how ring indexes wrap'
     '*two_sleeping_workers*|10,000 wake-ups across CPUs, each some milliseconds where QEMU emulates both'
 )
 filter=-
