@@ -3,6 +3,7 @@
 
 #include "guestvm/files.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <poll.h>
@@ -17,17 +18,36 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
-bool listens(const std::string& table, const std::string& path) {
+bool listens(const std::string& table, const std::string& path, const std::vector<std::string>& inodes) {
     // Num RefCount Protocol Flags Type St Inode Path; a listening socket has __SO_ACCEPTCON in its flags.
     bool known = false;
+    bool own_listens = false;
     for (const auto row : std::views::split(table, '\n')) {
         const std::string_view line{row.begin(), row.end()};
-        if (!line.ends_with(" " + path)) continue;
-        known = true;
-        if (line.contains(" 00010000 ")) return true;
+        const bool listening = line.contains(" 00010000 ");
+        if (line.ends_with(" " + path)) {
+            if (listening) return true;
+            known = true;
+        } else if (listening) {
+            own_listens |= std::ranges::any_of(
+                inodes, [&](const std::string& inode) { return line.contains(" " + inode + " "); });
+        }
     }
-    // Bound under another name and renamed into place: then it listens already.
-    return !known;
+    return !known && own_listens;
+}
+
+std::vector<std::string> socket_inodes(pid_t pid) {
+    constexpr std::string_view kPrefix = "socket:[";
+    std::vector<std::string> inodes;
+    std::error_code error;
+    std::filesystem::directory_iterator fd{"/proc/" + std::to_string(pid) + "/fd", error};
+    for (; !error && fd != std::filesystem::directory_iterator{}; fd.increment(error)) {
+        std::error_code gone; // closed meanwhile
+        const std::string name = std::filesystem::read_symlink(fd->path(), gone).string();
+        if (name.starts_with(kPrefix))
+            inodes.push_back(name.substr(kPrefix.size(), name.find(']') - kPrefix.size()));
+    }
+    return inodes;
 }
 
 Outcome<DaemonProcess> DaemonProcess::start(const std::vector<std::string>& argv, const std::string& socket,
@@ -47,7 +67,7 @@ Outcome<DaemonProcess> DaemonProcess::start(const std::vector<std::string>& argv
     const auto deadline = Clock::now() + limit;
     for (;;) {
         const bool bound = exists(socket);
-        if (bound && listens(read_file("/proc/net/unix").value_or(""), socket))
+        if (bound && listens(read_file("/proc/net/unix").value_or(""), socket, socket_inodes(child.pid())))
             return DaemonProcess{std::move(child)};
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
         if (left.count() <= 0)

@@ -30,7 +30,11 @@ private:
     Child child_;
 };
 
-// Whether the socket at `path` has a listener, as /proc/net/unix (its text is `table`) tells.
-bool listens(const std::string& table, const std::string& path);
+// Whether the socket at `path` has a listener, as /proc/net/unix (its text is `table`) tells.  A path that is
+// not in it may be of a socket that was renamed into place, or of one that bind() has yet to enter there: it
+// has a listener when one of the daemon's own sockets (`inodes`) listens.
+bool listens(const std::string& table, const std::string& path, const std::vector<std::string>& inodes);
+// The inode numbers of the sockets that a process has open.
+std::vector<std::string> socket_inodes(pid_t pid);
 
 } // namespace viaduct::guestvm

@@ -15,5 +15,5 @@ if(TARGET viaduct)
   viaduct_guest_test(kernel61 full)
   viaduct_guest_test(peer full)
   set_tests_properties(guest.map PROPERTIES TIMEOUT 1200) # four boots
-  set_tests_properties(guest.kernel61 PROPERTIES TIMEOUT 3000)
+  set_tests_properties(guest.kernel61 PROPERTIES TIMEOUT 5000)
 endif()

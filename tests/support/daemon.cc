@@ -60,7 +60,9 @@ Status Daemon::wait_for_socket(const std::string& socket, FdRef folder_events,
     const auto deadline = std::chrono::steady_clock::now() + limit;
     for (;;) {
         const bool bound = guestvm::exists(socket);
-        if (bound && guestvm::listens(guestvm::read_file("/proc/net/unix").value_or(""), socket)) return {};
+        if (bound && guestvm::listens(guestvm::read_file("/proc/net/unix").value_or(""), socket,
+                                      guestvm::socket_inodes(pid())))
+            return {};
         const auto left =
             std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         if (left.count() <= 0) return fail(ETIMEDOUT);

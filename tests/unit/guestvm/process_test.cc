@@ -5,12 +5,16 @@
 #include "guestvm/files.h"
 #include "guestvm/temp_dir.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <fcntl.h>
 #include <poll.h>
 #include <string>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace viaduct::guestvm {
 namespace {
@@ -92,9 +96,29 @@ TEST(Daemon, one_that_never_listens_is_given_up) {
 TEST(Daemon, a_listener_is_told_from_a_socket_that_is_only_bound) {
     const std::string head =
         "Num       RefCount Protocol Flags    Type St Inode Path\n0000000000000000: 00000002 00000000 ";
-    EXPECT_TRUE(listens(head + "00010000 0001 01 123 /run/s\n", "/run/s"));
-    EXPECT_FALSE(listens(head + "00000000 0001 01 123 /run/s\n", "/run/s"));
-    EXPECT_TRUE(listens(head + "00000000 0001 01 123 /run/other\n", "/run/s")); // renamed into place
+    EXPECT_TRUE(listens(head + "00010000 0001 01 123 /run/s\n", "/run/s", {}));
+    EXPECT_FALSE(listens(head + "00000000 0001 01 123 /run/s\n", "/run/s", {"123"}));
+    EXPECT_FALSE(listens(head + "00010000 0001 01 12 /run/other\n" + head + "00000000 0001 01 123 /run/s\n",
+                         "/run/s", {"12", "123"}));
+}
+
+// Between the moment at which bind() makes the file and the one at which the table has it.
+TEST(Daemon, a_socket_that_is_not_in_the_table_is_no_listener_unless_one_of_the_daemon_s_own_listens) {
+    const std::string head =
+        "Num       RefCount Protocol Flags    Type St Inode Path\n0000000000000000: 00000002 00000000 ";
+    EXPECT_FALSE(listens("", "/run/s", {"123"}));
+    EXPECT_FALSE(listens(head + "00010000 0001 01 123 /run/other\n", "/run/s", {"12", "23"}));
+    EXPECT_FALSE(listens(head + "00000000 0001 01 123 /run/other\n", "/run/s", {"123"}));
+    EXPECT_TRUE(listens(head + "00010000 0001 01 123 /run/other\n", "/run/s", {"12", "123"})); // renamed
+}
+
+TEST(Daemon, the_sockets_of_a_process_are_found_by_inode) {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    const Fd ends[] = {Fd{pair[0]}, Fd{pair[1]}};
+    struct stat facts{};
+    ASSERT_EQ(::fstat(pair[0], &facts), 0);
+    EXPECT_THAT(socket_inodes(::getpid()), testing::Contains(std::to_string(facts.st_ino)));
 }
 
 } // namespace
