@@ -27,14 +27,21 @@ std::pair<std::string, std::string> split_name(const std::string& word) {
     return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
+std::string quoted(const std::string& word) {
+    std::string text = "\"";
+    text += word;
+    text += '"';
+    return text;
+}
+
 Outcome<std::vector<Target>> targets_of(const config::BenchCommand& command) {
     std::vector<Target> targets;
     for (const std::string& word : command.servers) {
         const auto [name, socket] = split_name(word);
         targets.push_back({.name = name.empty() ? socket : name, .socket = socket, .pids = {}});
         if (std::ranges::count(targets, targets.back().name, &Target::name) > 1)
-            return usage_failure("\"" + word +
-                                 "\" has the name of another device; give each its own, as a=" + socket);
+            return usage_failure(quoted(word) +
+                                 " has the name of another device; give each its own, as a=" + socket);
     }
     for (const std::string& word : command.server_pids) {
         const auto [name, number] = split_name(word);
@@ -46,7 +53,8 @@ Outcome<std::vector<Target>> targets_of(const config::BenchCommand& command) {
             return usage_failure("--server-pid is \"" + word + "\"; with several devices it takes NAME=PID");
         const auto target = name.empty() ? targets.begin() : std::ranges::find(targets, name, &Target::name);
         if (target == targets.end())
-            return usage_failure("--server-pid is \"" + word + "\"; no device has the name \"" + name + "\"");
+            return usage_failure("--server-pid is " + quoted(word) + "; no device has the name " +
+                                 quoted(name));
         target->pids.push_back(pid);
     }
     return targets;

@@ -165,7 +165,7 @@ ReportPlot line_plot(const std::string& id, const Figure& figure, Setting varied
             .table = table_of(figure, plot.title, heading_of(varied), panel.points, setting)};
 }
 
-PlotBar bar_of(const ReportPoint& point, double value, double least, double most, std::string label,
+PlotBar bar_of(const ReportPoint& point, double value, double least, double most, const std::string& label,
                std::span<const std::string> servers) {
     return {.name = point.server,
             .style = style_of(point.server, servers),

@@ -153,6 +153,7 @@ std::string svg_of(const LinePlot& plot) {
     Canvas canvas;
     double y = canvas.title(plot.title);
     std::vector<Canvas::LegendEntry> entries;
+    entries.reserve(plot.series.size());
     for (const PlotSeries& series : plot.series)
         entries.push_back({.name = series.name, .style = series.style, .reference = series.reference});
     y = canvas.legend(y, entries);

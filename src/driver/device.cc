@@ -122,6 +122,7 @@ void Device::map_cpus() {
         {.queues = request_queue_count(), .policy = options_.policy, .masks = options_.queue_cpus});
     if (!options_.completion_threads) return;
     std::vector<RequestQueue*> queues;
+    queues.reserve(queues_.size());
     for (const Queue& queue : queues_) queues.push_back(queue.queue.get());
     completion_threads_ = std::make_unique<CompletionThreads>(queues);
 }

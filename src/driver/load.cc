@@ -181,6 +181,7 @@ void Load::begin_run() {
     }
     if (options_.completion != Completion::threads || device_.completion_threads() != nullptr) return;
     std::vector<RequestQueue*> queues;
+    queues.reserve(options_.queues);
     for (std::uint32_t queue = 0; queue < options_.queues; ++queue)
         queues.push_back(&device_.request_queue(queue));
     completions_ = std::make_unique<CompletionThreads>(queues);

@@ -283,13 +283,12 @@ TEST_P(LateAnswer, changes_not_one_byte_of_memory_that_the_front_end_uses_again)
     start({"--drain-timeout", "200"});
     open_slow();
     server_->hold(FUSE_READ);
-    auto waiting = client_->begin_read(node_, handle_, 0, 8192);
+    auto waiting = client_->on_queue(0).begin_read(node_, handle_, 0, 8192);
     ASSERT_TRUE(waiting);
     ASSERT_TRUE(server_->wait_for_held(FUSE_READ, 1, kLimit));
 
     const auto begin = std::chrono::steady_clock::now();
-    const std::uint32_t queue = 1 + (&client_->queue() == &device_->request_queue(0) ? 0 : 1);
-    (void)device_->stop_queue(queue); // the answer says where the ring stands; the connection ends after it
+    (void)device_->stop_queue(1); // the answer says where the ring stands; the connection ends after it
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_GE(took, 150ms);
     EXPECT_TRUE((*waiting)->ended());

@@ -62,8 +62,10 @@ bool Passthrough::may_stat_names(WorkerState& state) {
 std::optional<Result<Entry>> Passthrough::lookup_known(const Dir& dir, const char* name) {
     WorkerState& state = states_.here();
     // A client that walks through a tree for the first time knows none of its names.
-    if (state.unknown_names > kUnknownNamesMax && state.unknown_names++ % kUnknownNamesPerTry != 0)
-        return std::nullopt;
+    if (state.unknown_names > kUnknownNamesMax) {
+        ++state.unknown_names;
+        if (state.unknown_names % kUnknownNamesPerTry != 0) return std::nullopt;
+    }
     if (!may_stat_names(state)) return std::nullopt;
     // Before the name is looked at, see find_known().
     const std::uint32_t made = nodes_->made();
