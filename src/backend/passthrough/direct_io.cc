@@ -43,7 +43,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::u
         rt::Ring& ring = rt::Worker::current()->ring();
         const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::read, Place::ring);
-        bytes = co_await ring.readv(handle->fd, &iov, 1, begin, ring_flags(core_->mounts.at(handle->mount)));
+        bytes = co_await ring.readv(handle->fd, &iov, 1, begin, ring_flags(*handle));
     }
     if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
     std::size_t done = 0;
@@ -107,7 +107,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_direct(HandlePin handle, std::u
             const Segments rest = pieces.after(from, done);
             const int bytes =
                 co_await ring.writev(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
-                                     offset + done, ring_flags(core_->mounts.at(handle->mount)));
+                                     offset + done, ring_flags(*handle));
             if (bytes == -EINTR) continue;
             if (bytes == -EINVAL || bytes == 0) break;
             if (bytes < 0 && done == 0) co_return fail(-bytes);
@@ -139,8 +139,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_bounced(HandlePin handle, std::
         rt::Ring& ring = rt::Worker::current()->ring();
         const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::write, Place::ring);
-        const int bytes =
-            co_await ring.writev(handle->fd, &iov, 1, offset, ring_flags(core_->mounts.at(handle->mount)));
+        const int bytes = co_await ring.writev(handle->fd, &iov, 1, offset, ring_flags(*handle));
         if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
         if (bytes > 0) done = static_cast<std::size_t>(bytes);
     }

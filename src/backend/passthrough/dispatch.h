@@ -23,8 +23,8 @@ inline NodeTable::Facts facts_of(const Found& found) noexcept {
             .type = static_cast<std::uint16_t>(attr.mode & S_IFMT)};
 }
 
-// For READ and WRITE on the ring.
-inline int ring_flags(const Mount& mount) noexcept {
+inline int Passthrough::ring_flags(const Handle& handle) const noexcept {
+    const Mount& mount = core_->mounts.at(handle.mount);
     return mount.remote || mount.nowait_refused.load(std::memory_order_relaxed) ? rt::kMayBlock : 0;
 }
 

@@ -75,7 +75,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
         const Segments rest = pieces.after(into, done);
         const int bytes =
             co_await ring.readv(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
-                                offset + done, ring_flags(core_->mounts.at(handle->mount)));
+                                offset + done, ring_flags(*handle));
         if (bytes == -EINTR) continue;
         if (bytes < 0 && done == 0) co_return fail(-bytes);
         if (bytes <= 0) break;
@@ -177,7 +177,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_on_ring(HandlePin handle, std::
     rt::Ring& ring = rt::Worker::current()->ring();
     const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
-    const int flags = ring_flags(core_->mounts.at(handle->mount)) | (mode.append ? RWF_APPEND : 0);
+    const int flags = ring_flags(*handle) | (mode.append ? RWF_APPEND : 0);
     const std::uint64_t began = monotonic_ns();
     const std::size_t total = segments_bytes(from);
     std::size_t done = 0;

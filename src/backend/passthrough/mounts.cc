@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/passthrough/mounts.h"
 
+#include "backend/passthrough/mountinfo.h"
 #include "base/log.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fcntl.h>
-#include <memory>
 #include <optional>
 #include <string>
 #include <sys/resource.h>
@@ -34,22 +33,13 @@ constexpr std::uint32_t kEcryptfsMagic = 0xf15f;
 
 // The type of the mount with that (not unique) id, from mountinfo; nullopt when it is not shown.
 std::optional<std::string> type_from_mountinfo(std::uint64_t id) {
-    const std::unique_ptr<FILE, int (*)(FILE*)> file{std::fopen("/proc/self/mountinfo", "re"), &std::fclose};
-    if (!file) return std::nullopt;
-    char* line = nullptr;
-    std::size_t room = 0;
-    std::optional<std::string> type;
-    while (!type && ::getline(&line, &room, file.get()) > 0) {
-        // "36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/sda1 rw"
-        if (std::strtoull(line, nullptr, 10) != id) continue;
-        const std::string_view text{line};
-        const auto separator = text.find(" - ");
-        if (separator == text.npos) continue;
-        const auto begin = separator + 3;
-        type = text.substr(begin, text.find(' ', begin) - begin);
+    const auto text = read_mountinfo();
+    if (!text) return std::nullopt;
+    MountLines lines{*text};
+    while (const auto mount = lines.next()) {
+        if (mount->id == id && !mount->type.empty()) return std::string{mount->type};
     }
-    std::free(line);
-    return type;
+    return std::nullopt;
 }
 
 struct Kind {

@@ -205,6 +205,8 @@ private:
     rt::Slots& ring_slots(WorkerState& state, const Handle& handle) noexcept {
         return state.slots(core_->mounts.at(handle.mount).remote);
     }
+    // For READ and WRITE on the ring.
+    int ring_flags(const Handle& handle) const noexcept;
     rt::Task<Result<std::size_t>> read_on_ring(HandlePin handle, std::uint64_t offset, Segments into,
                                                std::size_t done);
     rt::Task<Result<std::size_t>> write_on_ring(HandlePin handle, std::uint64_t offset, Segments from,
