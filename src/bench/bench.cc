@@ -49,7 +49,9 @@ public:
 
     Outcome<int> run() {
         TRY_STATUS(connect());
-        for (const driver::LoadOptions& point : points()) {
+        const std::vector<driver::LoadOptions> rows = points();
+        runs_ = static_cast<unsigned>(rows.size() * servers_.size()) * plan_.repetitions;
+        for (const driver::LoadOptions& point : rows) {
             if (!interrupted.load(std::memory_order_relaxed)) TRY_STATUS(measure(point));
         }
         if (!plan_.report.empty())
@@ -118,8 +120,7 @@ private:
     }
 
     Outcome<void> measure(Trial& trial, unsigned round, double bare_ns) {
-        const auto total = static_cast<unsigned>(plan_.points.size() * servers_.size()) * plan_.repetitions;
-        output_.progress(runs_done_++, total, trial.server.name() + ", " + workload_name(trial.options));
+        output_.progress(runs_done_++, runs_, trial.server.name() + ", " + workload_name(trial.options));
         if (plan_.ramp.count() > 0) trial.load->run({.time = plan_.ramp, .operations = {}});
         Measurement run{.result = {}, .server_ns = 0, .bare_ns = bare_ns};
         TRY(const std::uint64_t before, trial.server.cpu_ns());
@@ -149,6 +150,7 @@ private:
     Output& output_;
     std::vector<std::unique_ptr<Server>> servers_;
     std::vector<ReportPoint> report_points_;
+    unsigned runs_ = 0; // of all rows
     unsigned runs_done_ = 0;
     bool good_ = true;
     bool warned_ = false;

@@ -136,11 +136,6 @@ void set_workload(const Workload& workload, driver::LoadOptions& load) {
     load.mix = parts.size() > 1 ? std::move(parts) : Workload{};
 }
 
-Workload parts_of(const driver::LoadOptions& load) {
-    if (!load.mix.empty()) return load.mix;
-    return {{.kind = load.kind, .random = load.random, .block_bytes = load.block_bytes}};
-}
-
 std::uint32_t block_of(const driver::LoadOptions& load) {
     std::uint32_t bytes = 0;
     for (const driver::LoadPart& part : parts_of(load))

@@ -23,14 +23,9 @@ Outcome<Workload> parse_mix(const std::string& option, std::string_view list);
 
 // Puts the workload into a load, whose own block size is the common one.
 void set_workload(const Workload& workload, driver::LoadOptions& load);
-// At least one.
-Workload parts_of(const driver::LoadOptions& load);
 // Such that one of the above reads it again: "randread:4K", "getattr=1,randread:4K=3".
 std::string workload_name(const driver::LoadOptions& load);
 
-constexpr bool moves_data(driver::LoadKind kind) {
-    return kind == driver::LoadKind::read || kind == driver::LoadKind::write;
-}
 // The largest block that a load moves; 0: it moves none.
 std::uint32_t block_of(const driver::LoadOptions& load);
 

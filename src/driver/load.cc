@@ -27,21 +27,10 @@ constexpr std::array kKindNames{KindName{LoadKind::null, "null"},
                                 KindName{LoadKind::readdir, "readdir"},
                                 KindName{LoadKind::readdirplus, "readdirplus"}};
 
-std::vector<LoadPart> parts_of(const LoadOptions& options) {
-    if (!options.mix.empty()) return options.mix;
-    return {
-        {.kind = options.kind, .weight = 1, .random = options.random, .block_bytes = options.block_bytes}};
-}
-
 std::uint64_t weight_of(const std::vector<LoadPart>& parts) {
     std::uint64_t sum = 0;
     for (const LoadPart& part : parts) sum += part.weight;
     return sum;
-}
-
-// READ and WRITE.
-bool has_block(LoadKind kind) {
-    return kind == LoadKind::read || kind == LoadKind::write;
 }
 
 Outcome<void> check(Device& device, const LoadOptions& options) {
@@ -61,7 +50,7 @@ Outcome<void> check(Device& device, const LoadOptions& options) {
     std::optional<std::uint32_t> written_bytes;
     for (const LoadPart& part : parts_of(options)) {
         if (part.weight == 0) return usage_failure("mix: a weight is at least 1");
-        if (!has_block(part.kind)) continue;
+        if (!moves_data(part.kind)) continue;
         if (part.block_bytes == 0 || part.block_bytes % 8 != 0 || part.block_bytes > FuseClient::kBytesMax)
             return usage_failure("block: a multiple of 8 bytes, at most 1 MiB");
         const std::uint64_t blocks = options.file_bytes / part.block_bytes;
@@ -93,6 +82,12 @@ void add(LoadResult& total, const LoadResult& result) {
 }
 
 } // namespace
+
+std::vector<LoadPart> parts_of(const LoadOptions& options) {
+    if (!options.mix.empty()) return options.mix;
+    return {
+        {.kind = options.kind, .weight = 1, .random = options.random, .block_bytes = options.block_bytes}};
+}
 
 const char* name_of(LoadKind kind) {
     return std::ranges::find(kKindNames, kind, &KindName::kind)->name;

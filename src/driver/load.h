@@ -49,6 +49,11 @@ struct LoadPart {
     std::uint32_t block_bytes = 4096;
 };
 
+// Whether operations of that kind read or write a block.
+constexpr bool moves_data(LoadKind kind) {
+    return kind == LoadKind::read || kind == LoadKind::write;
+}
+
 // How requests get onto their queue.
 enum class Dispatch : std::uint8_t {
     direct, // by the thread that submits
@@ -86,6 +91,9 @@ struct LoadOptions {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
 };
+
+// What the load consists of: its mix, or its one kind.
+std::vector<LoadPart> parts_of(const LoadOptions& options);
 
 // The end of a run: the first of those that are given.
 struct LoadLimit {

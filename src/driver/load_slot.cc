@@ -57,8 +57,7 @@ Status LoadSlot::lay_out() {
     header() = {.uid = options.uid, .gid = options.gid, .pid = static_cast<std::uint32_t>(::getpid())};
     std::uint32_t block_bytes = 0;
     for (const LoadPart& part : load_.parts_) {
-        if (part.kind == LoadKind::read || part.kind == LoadKind::write)
-            block_bytes = std::max(block_bytes, part.block_bytes);
+        if (moves_data(part.kind)) block_bytes = std::max(block_bytes, part.block_bytes);
         if (part.kind == LoadKind::readdir || part.kind == LoadKind::readdirplus)
             block_bytes = std::max(block_bytes, kListingBytes);
     }
@@ -220,7 +219,7 @@ bool LoadSlot::go_on_listing() {
 }
 
 std::uint64_t LoadSlot::bytes() const noexcept {
-    return part_->kind == LoadKind::read || part_->kind == LoadKind::write ? part_->block_bytes : 0;
+    return moves_data(part_->kind) ? part_->block_bytes : 0;
 }
 
 // What the reply says, or EIO for one that is shorter than it must be.

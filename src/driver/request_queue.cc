@@ -77,11 +77,6 @@ Status RequestQueue::submit(std::span<Request* const> requests) {
     return {};
 }
 
-void RequestQueue::set_state(State state) noexcept {
-    state_ = state;
-    running_.store(state == State::running, std::memory_order_release);
-}
-
 // On the ring, or ENOSPC, or what else is wrong with it.  The request stands in no list yet.
 Status RequestQueue::put_on_ring(Request& request) {
     TRY_STATUS(ring_->add(request.readable_, request.writable_, &request));
@@ -120,7 +115,7 @@ void RequestQueue::reclaim() {
     for (;;) {
         const auto used = ring_->poll();
         if (!used) { // the device has written nonsense where used elements should be
-            set_state(State::over);
+            state_ = State::over;
             take_off_all(used.error());
             break;
         }
@@ -344,7 +339,7 @@ Status RequestQueue::start(std::unique_ptr<virtio::DriverQueue> ring) {
     ASSERT(parked_.empty());
     ring_ = std::move(ring);
     ring_->disable_interrupts();
-    set_state(State::running);
+    state_ = State::running;
     wake_leader(); // it slept on the ring of before
     return {};
 }
@@ -354,7 +349,7 @@ void RequestQueue::resume() {
     {
         const sync::Lock lock{mutex_};
         if (state_ != State::paused) return; // ended meanwhile
-        set_state(State::running);
+        state_ = State::running;
         refill();
         kick_wanted = wants_kick();
     }
@@ -363,14 +358,14 @@ void RequestQueue::resume() {
 
 void RequestQueue::pause() {
     const sync::Lock lock{mutex_};
-    if (state_ == State::running) set_state(State::paused);
+    if (state_ == State::running) state_ = State::paused;
 }
 
 void RequestQueue::close(Errno error) {
     RequestList ended;
     {
         const sync::Lock lock{mutex_};
-        if (state_ == State::running) set_state(State::paused);
+        if (state_ == State::running) state_ = State::paused;
         while (Request* const request = parked_.pop_front()) take_off(*request, fail(error));
         parked_count_ = 0;
         ended.append(ended_);
@@ -396,7 +391,7 @@ void RequestQueue::end(Errno error, bool for_good) {
             reclaim(); // what has come back has come back
             take_off_all(error);
         }
-        set_state(for_good || state_ == State::over ? State::over : State::idle);
+        state_ = for_good || state_ == State::over ? State::over : State::idle;
         ended.append(ended_);
         wake_leader();
     }

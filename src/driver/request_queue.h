@@ -98,7 +98,7 @@ public:
     // on.
     void end(Errno error, bool for_good);
     // As it was a moment ago, without a lock.
-    bool running() const noexcept { return running_.load(std::memory_order_acquire); }
+    bool running() const noexcept { return state_.load(std::memory_order_acquire) == State::running; }
     bool ended_for_good() const;
 
 private:
@@ -108,7 +108,6 @@ private:
     enum class State : std::uint8_t { idle, running, paused, over };
 
     // With the lock held.
-    void set_state(State state) noexcept;
     Status put_on_ring(Request& request);
     Status enqueue(Request& request);
     void reclaim();
@@ -133,8 +132,7 @@ private:
     mutable sync::Mutex mutex_; // guards what follows; a leaf
     std::condition_variable_any something_ended_;
     std::unique_ptr<virtio::DriverQueue> ring_;
-    State state_ = State::idle;
-    std::atomic<bool> running_{false}; // whether state_ is running; read without the lock
+    std::atomic<State> state_{State::idle}; // written under the lock; running() reads it without
     RequestList on_ring_;
     RequestList parked_; // while not empty, the ring holds at least one chain
     RequestList ended_;  // have their result, done() not called yet
