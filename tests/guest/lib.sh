@@ -3,31 +3,11 @@
 # Sourced by the guest tests.  Each is called with the path of `viaduct`; it exits 77 with a line "skipped: ..."
 # when something it needs is not there.
 
-set -euo pipefail
 viaduct=${1:?the path of the viaduct program}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-top=$(cd "$here/../.." && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/viaduct-test-XXXXXX")
+. "$here/../support/script.sh"
 share=$work/share
 mkdir "$share"
-
-server=
-finish() {
-    local status=$?
-    if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi
-    rm -rf "$work"
-    exit $status
-}
-trap finish EXIT
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-fail() {
-    echo "failed: $*" >&2
-    exit 1
-}
 
 guest_limit_s=270 # ctest's own limit is 300
 # guest OPTION… -- COMMAND…: `viaduct guest` on $share within its time; without QEMU, kernel or busybox: skipped.

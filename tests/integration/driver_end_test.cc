@@ -3,6 +3,7 @@
 // The driver end on a real daemon: queue map, affinity of completions, background requests, drain, removal.
 #include "driver/device.h"
 #include "driver/fuse_client.h"
+#include "support/affinity.h"
 #include "support/served_share.h"
 #include "topology/machine.h"
 
@@ -11,7 +12,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
-#include <sched.h>
 
 namespace viaduct {
 namespace {
@@ -19,16 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 using driver::FuseClient;
 using topology::CpuSet;
-
-CpuSet allowed(pid_t thread) {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    EXPECT_EQ(::sched_getaffinity(thread, sizeof mask, &mask), 0);
-    CpuSet cpus;
-    for (topology::CpuId cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-        if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
-    return cpus;
-}
 
 class DriverEnd : public testing::Test {
 protected:
@@ -93,37 +83,38 @@ TEST_F(DriverEnd, near_cpus_share_a_queue_unless_modulo_is_asked_for) {
 }
 
 TEST_F(DriverEnd, completions_of_a_queue_are_bound_while_it_is_started) {
-    const CpuSet all = allowed(0);
+    const CpuSet all = test::allowed_cpus(0);
     const CpuSet first{*all.first()};
     const CpuSet last{*all.last()};
     serve();
     connect({.request_queues = 2, .queue_cpus = {first, last}, .completion_threads = true});
-    EXPECT_EQ(allowed(completion_thread(0)), all); // hiprio
-    EXPECT_EQ(allowed(completion_thread(1)), first);
-    EXPECT_EQ(allowed(completion_thread(2)), last);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(0)), all); // hiprio
+    EXPECT_EQ(test::allowed_cpus(completion_thread(1)), first);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(2)), last);
     ASSERT_TRUE(device_->stop_queue(1));
-    EXPECT_EQ(allowed(completion_thread(1)), all);
-    EXPECT_EQ(allowed(completion_thread(2)), last);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(1)), all);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(2)), last);
     ASSERT_TRUE(device_->start_queue(1));
-    EXPECT_EQ(allowed(completion_thread(1)), first);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(1)), first);
     EXPECT_TRUE(client_->getattr(FuseClient::kRoot));
 }
 
 TEST_F(DriverEnd, one_queue_alone_is_not_bound) {
-    const CpuSet all = allowed(0);
+    const CpuSet all = test::allowed_cpus(0);
     serve();
     connect({.request_queues = 1, .queue_cpus = {CpuSet{*all.first()}}, .completion_threads = true});
-    EXPECT_EQ(allowed(completion_thread(1)), all);
+    EXPECT_EQ(test::allowed_cpus(completion_thread(1)), all);
 }
 
 TEST_F(DriverEnd, affinity_can_be_left_off) {
-    const CpuSet all = allowed(0);
+    const CpuSet all = test::allowed_cpus(0);
     serve();
     connect({.request_queues = 2,
              .queue_cpus = {CpuSet{*all.first()}, CpuSet{*all.last()}},
              .completion_threads = true,
              .affinity = false});
-    for (std::size_t queue = 0; queue < 3; ++queue) EXPECT_EQ(allowed(completion_thread(queue)), all);
+    for (std::size_t queue = 0; queue < 3; ++queue)
+        EXPECT_EQ(test::allowed_cpus(completion_thread(queue)), all);
 }
 
 // Without anybody polling or waiting.

@@ -3,22 +3,8 @@
 #
 # library.sh BUILD_DIR: installs into a temporary prefix, moves that, builds examples/list-directory outside of the
 # tree with the CMake package (clang) and with pkg-config (g++ where there is one), and lists a directory with both.
-set -euo pipefail
 build=${1:?the build folder}
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/viaduct-test-XXXXXX")
-server=
-finish() {
-    local status=$?
-    if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi
-    rm -rf "$work"
-    exit $status
-}
-trap finish EXIT
-fail() {
-    echo "failed: $*" >&2
-    exit 1
-}
+. "$(dirname "${BASH_SOURCE[0]}")/../support/script.sh"
 
 cmake --install "$build" --prefix "$work/first" --component driver >"$work/install.log"
 mv "$work/first" "$work/prefix"

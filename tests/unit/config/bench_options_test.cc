@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/bench_options.h"
 
+#include "support/mistakes.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <vector>
@@ -77,35 +79,27 @@ TEST(BenchOptions, the_help_shows_no_default_where_there_is_none) {
 }
 
 TEST(BenchOptions, a_mistake_is_a_sentence_with_option_value_and_remedy) {
-    const struct {
-        std::vector<const char*> words;
-        std::vector<const char*> named;
-    } mistakes[] = {
-        {{}, {"socket is missing"}},
-        {{"/s", "/t"}, {"\"/t\"", "compare"}},
-        {{"compare", "/s"}, {"\"/s\"", "at least two"}},
-        {{"/s", "--queues", "0"}, {"--queues", "\"0\"", "from 1 to"}},
-        {{"/s", "--threads", "many"}, {"--threads", "\"many\"", "from 1 to"}},
-        {{"/s", "--depth", "-1"}, {"--depth", "from 1 to"}},
-        {{"/s", "--block", "4KB"}, {"--block", "\"4KB\"", "K, M or G"}},
-        {{"/s", "--block", "2M"}, {"--block", "\"2M\"", "to 1M"}},
-        {{"/s", "--file", "0"}, {"--file", "\"0\"", "4K"}},
-        {{"/s", "--time", "0"}, {"--time", "\"0\"", "at least 1ms"}},
-        {{"/s", "--ramp", "soon"}, {"--ramp", "\"soon\"", "ms, s, m or h"}},
-        {{"/s", "--repeat", "0"}, {"--repeat", "\"0\"", "from 1 to"}},
-        {{"/s", "--completion", "sleep"}, {"--completion", "\"sleep\"", "poll"}},
-        {{"/s", "--bare-cpu", "1"}, {"--bare-cpu", "--bare, which is not given"}},
-        {{"/s", "--bare-time", "1"}, {"--bare-time", "--bare, which is not given"}},
-        {{"/s", "--json="}, {"--json"}},
-        {{"/s", "--quees", "2"}, {"\"--quees\"", "--queues"}},
-        {{"/s", "--verify=yes"}, {"--verify", "\"yes\""}},
-    };
-    for (const auto& mistake : mistakes) {
-        const auto command = parsed(mistake.words);
-        ASSERT_FALSE(command) << mistake.named.front();
-        EXPECT_EQ(command.error().exit_status, 2);
-        for (const char* const part : mistake.named) EXPECT_THAT(command.error().message, HasSubstr(part));
-    }
+    test::expect_refused(parsed,
+                         {
+                             {{}, {"socket is missing"}},
+                             {{"/s", "/t"}, {"\"/t\"", "compare"}},
+                             {{"compare", "/s"}, {"\"/s\"", "at least two"}},
+                             {{"/s", "--queues", "0"}, {"--queues", "\"0\"", "from 1 to"}},
+                             {{"/s", "--threads", "many"}, {"--threads", "\"many\"", "from 1 to"}},
+                             {{"/s", "--depth", "-1"}, {"--depth", "from 1 to"}},
+                             {{"/s", "--block", "4KB"}, {"--block", "\"4KB\"", "K, M or G"}},
+                             {{"/s", "--block", "2M"}, {"--block", "\"2M\"", "to 1M"}},
+                             {{"/s", "--file", "0"}, {"--file", "\"0\"", "4K"}},
+                             {{"/s", "--time", "0"}, {"--time", "\"0\"", "at least 1ms"}},
+                             {{"/s", "--ramp", "soon"}, {"--ramp", "\"soon\"", "ms, s, m or h"}},
+                             {{"/s", "--repeat", "0"}, {"--repeat", "\"0\"", "from 1 to"}},
+                             {{"/s", "--completion", "sleep"}, {"--completion", "\"sleep\"", "poll"}},
+                             {{"/s", "--bare-cpu", "1"}, {"--bare-cpu", "--bare, which is not given"}},
+                             {{"/s", "--bare-time", "1"}, {"--bare-time", "--bare, which is not given"}},
+                             {{"/s", "--json="}, {"--json"}},
+                             {{"/s", "--quees", "2"}, {"\"--quees\"", "--queues"}},
+                             {{"/s", "--verify=yes"}, {"--verify", "\"yes\""}},
+                         });
 }
 
 } // namespace

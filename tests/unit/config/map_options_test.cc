@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/map_options.h"
 
+#include "support/mistakes.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <vector>
@@ -30,26 +32,18 @@ TEST(MapOptions, all_of_them_are_read) {
 }
 
 TEST(MapOptions, a_mistake_is_a_sentence_with_option_value_and_remedy) {
-    const struct {
-        std::vector<const char*> words;
-        std::vector<const char*> named;
-    } mistakes[] = {
-        {{}, {"--queues is missing", "number of request queues"}},
-        {{"--queues", "0"}, {"--queues", "\"0\"", "from 1 to"}},
-        {{"--queues", "many"}, {"--queues", "\"many\"", "from 1 to"}},
-        {{"--queues", "70000"}, {"--queues", "\"70000\"", "65533"}},
-        {{"--queues", "2", "--policy", "odd"}, {"--policy", "\"odd\"", "even or modulo"}},
-        {{"--queues", "2", "--topology", ""}, {"--topology", "FILE.xml"}},
-        {{"--queues", "2", "--policy", "modulo", "--clusters"},
-         {"--clusters", "\"modulo\"", "--policy even"}},
-        {{"--queue", "2"}, {"\"--queue\"", "--queues"}},
-    };
-    for (const auto& mistake : mistakes) {
-        const auto command = parsed(mistake.words);
-        ASSERT_FALSE(command) << mistake.named.front();
-        EXPECT_EQ(command.error().exit_status, 2);
-        for (const char* const part : mistake.named) EXPECT_THAT(command.error().message, HasSubstr(part));
-    }
+    test::expect_refused(
+        parsed, {
+                    {{}, {"--queues is missing", "number of request queues"}},
+                    {{"--queues", "0"}, {"--queues", "\"0\"", "from 1 to"}},
+                    {{"--queues", "many"}, {"--queues", "\"many\"", "from 1 to"}},
+                    {{"--queues", "70000"}, {"--queues", "\"70000\"", "65533"}},
+                    {{"--queues", "2", "--policy", "odd"}, {"--policy", "\"odd\"", "even or modulo"}},
+                    {{"--queues", "2", "--topology", ""}, {"--topology", "FILE.xml"}},
+                    {{"--queues", "2", "--policy", "modulo", "--clusters"},
+                     {"--clusters", "\"modulo\"", "--policy even"}},
+                    {{"--queue", "2"}, {"\"--queue\"", "--queues"}},
+                });
 }
 
 } // namespace

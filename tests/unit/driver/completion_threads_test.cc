@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/completion_threads.h"
 
-#include <gtest/gtest.h>
-
+#include "support/affinity.h"
 #include "unit/driver/scripted_device.h"
 
-#include <sched.h>
+#include <gtest/gtest.h>
 
 namespace viaduct::driver {
 namespace {
@@ -14,17 +13,6 @@ using namespace std::chrono_literals;
 using topology::CpuSet;
 
 constexpr auto kLong = 1h; // a lost wake-up runs into the time-out of the test run
-
-// Of this machine's CPUs none has a higher number here.
-CpuSet allowed(pid_t thread) {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    EXPECT_EQ(::sched_getaffinity(thread, sizeof mask, &mask), 0);
-    CpuSet cpus;
-    for (topology::CpuId cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-        if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
-    return cpus;
-}
 
 class Completions : public testing::Test {
 protected:
@@ -84,25 +72,25 @@ TEST_F(Completions, a_queue_may_end_and_start_again_on_a_new_ring) {
 }
 
 TEST_F(Completions, binding_and_clearing_is_what_the_kernel_says) {
-    const CpuSet inherited = allowed(0);
+    const CpuSet inherited = test::allowed_cpus(0);
     ScriptedDevice other{{.size = 8}};
     CompletionThreads threads{{&queue_, &other.queue()}};
-    EXPECT_EQ(allowed(threads.thread_id(0)), inherited);
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), inherited);
 
     threads.bind(0, {*inherited.first()});
     threads.bind(1, {*inherited.last()});
-    EXPECT_EQ(allowed(threads.thread_id(0)), CpuSet{*inherited.first()});
-    EXPECT_EQ(allowed(threads.thread_id(1)), CpuSet{*inherited.last()});
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), CpuSet{*inherited.first()});
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(1)), CpuSet{*inherited.last()});
 
     threads.clear(0);
-    EXPECT_EQ(allowed(threads.thread_id(0)), inherited);
-    EXPECT_EQ(allowed(threads.thread_id(1)), CpuSet{*inherited.last()});
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), inherited);
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(1)), CpuSet{*inherited.last()});
     threads.bind(1, {});
-    EXPECT_EQ(allowed(threads.thread_id(1)), inherited);
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(1)), inherited);
 }
 
 TEST_F(Completions, cpus_outside_of_the_inherited_ones_are_left_out) {
-    const CpuSet all = allowed(0);
+    const CpuSet all = test::allowed_cpus(0);
     if (all.count() < 2) GTEST_SKIP() << "needs two CPUs";
     const CpuSet first{*all.first()};
     const CpuSet last{*all.last()};
@@ -114,20 +102,20 @@ TEST_F(Completions, cpus_outside_of_the_inherited_ones_are_left_out) {
         ASSERT_EQ(::sched_setaffinity(0, sizeof mask, &mask), 0);
         CompletionThreads threads{{&queue_}};
         threads.bind(0, all);
-        EXPECT_EQ(allowed(threads.thread_id(0)), first);
+        EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), first);
         threads.bind(0, last); // none is left: not bound, a line in the log
-        EXPECT_EQ(allowed(threads.thread_id(0)), first);
+        EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), first);
         threads.clear(0);
-        EXPECT_EQ(allowed(threads.thread_id(0)), first);
+        EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), first);
     }};
     maker.join();
 }
 
 TEST_F(Completions, cpus_that_are_not_there_bind_nothing) {
-    const CpuSet inherited = allowed(0);
+    const CpuSet inherited = test::allowed_cpus(0);
     CompletionThreads threads{{&queue_}};
     threads.bind(0, {topology::kCpuIdMax});
-    EXPECT_EQ(allowed(threads.thread_id(0)), inherited);
+    EXPECT_EQ(test::allowed_cpus(threads.thread_id(0)), inherited);
 }
 
 } // namespace
