@@ -114,6 +114,10 @@ public:
     virtual Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) = 0;
     virtual Async<void> removexattr(const Caller& caller, NodeId node, std::string name) = 0;
 
+    // Calls that give out nodes and handles would fail with ENFILE now or soon, and need not if they are made
+    // a little later: places are about to become free.  Cheap; any worker.
+    virtual bool room_to_come() const noexcept { return false; }
+
     // A session begins, before any of its calls.  `client_sees_submounts`: it tells file systems below the
     // share apart; else it takes all inode numbers for those of one.
     virtual void begin_session([[maybe_unused]] bool client_sees_submounts) {}

@@ -64,6 +64,9 @@ public:
     Status remove(HandleId id);
     void clear();
 
+    // See RecordPool.
+    bool room_to_come() const noexcept { return pool_->room_to_come(); }
+
     // Handles that wait for their epoch included.
     std::uint32_t count() const noexcept { return pool_->in_use(); }
     std::uint32_t handles_max() const noexcept { return pool_->records_max(); }

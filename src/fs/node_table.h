@@ -95,6 +95,9 @@ public:
     // Drops every node but root.
     void clear();
 
+    // See RecordPool.
+    bool room_to_come() const noexcept { return pool_->room_to_come(); }
+
     // Root and nodes that wait for their epoch included.
     std::uint32_t count() const noexcept { return pool_->in_use(); }
     // Descriptors held at most, root's included.

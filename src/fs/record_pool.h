@@ -16,6 +16,7 @@
 #include "fs/mapped_memory.h"
 #include "rt/epoch.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -70,6 +71,13 @@ public:
         // Acquire: pairs with publish(); who sees the generation sees the fields.
         if (record.head.generation.load(std::memory_order_acquire) != generation) return nullptr;
         return &record;
+    }
+
+    // Hardly a place is free, and some of those in use only wait for their epoch: who needs one had better
+    // wait for that.  Not for records that are pinned, as what pins them may hang.
+    bool room_to_come() const noexcept {
+        const std::uint32_t spare = std::min(kPlacesSpare, records_max_ / 8);
+        return in_use() + spare >= records_max_ && waiting_for_epoch() > 0;
     }
 
     // A place for a new record, to be filled and published, or given back.  ENFILE: all are in use.
@@ -127,6 +135,13 @@ public:
 
 private:
     static constexpr std::uint32_t kRetired = 1U << 31;
+    // As many calls may be under way that have found room and not yet taken it.
+    static constexpr std::uint32_t kPlacesSpare = 64;
+
+    // Each of them holds a reference, and so does the maker.
+    std::uint32_t waiting_for_epoch() const noexcept {
+        return references_.load(std::memory_order_relaxed) - 1;
+    }
 
     RecordPool(MappedMemory memory, std::uint32_t records_max, std::shared_ptr<FdCloser> closer)
         : memory_(std::move(memory)), records_(static_cast<Record*>(memory_.data())),

@@ -33,6 +33,10 @@ constexpr Opcode without_reply(Opcode entry) {
     entry.has_reply = false;
     return entry;
 }
+constexpr Opcode gives_out(Opcode entry) {
+    entry.gives_out = true;
+    return entry;
+}
 constexpr Opcode refuse(std::uint32_t number, const char* name, OpcodeClass group, const char* reason) {
     return {.number = number, .name = name, .verdict = refused, .group = group, .reason = reason};
 }
@@ -47,19 +51,19 @@ struct CreateReply {
 static_assert(sizeof(CreateReply) == sizeof(fuse_entry_out) + sizeof(fuse_open_out));
 
 constexpr std::array kEntries{
-    serve<None, fuse_entry_out>(FUSE_LOOKUP, "LOOKUP", nodes),
+    gives_out(serve<None, fuse_entry_out>(FUSE_LOOKUP, "LOOKUP", nodes)),
     without_reply(serve<fuse_forget_in>(FUSE_FORGET, "FORGET", nodes)),
     serve<fuse_getattr_in, fuse_attr_out>(FUSE_GETATTR, "GETATTR", nodes),
     serve<fuse_setattr_in, fuse_attr_out>(FUSE_SETATTR, "SETATTR", nodes),
     serve<None>(FUSE_READLINK, "READLINK", nodes),
-    serve<None, fuse_entry_out>(FUSE_SYMLINK, "SYMLINK", names),
-    serve<fuse_mknod_in, fuse_entry_out>(FUSE_MKNOD, "MKNOD", names),
-    serve<fuse_mkdir_in, fuse_entry_out>(FUSE_MKDIR, "MKDIR", names),
+    gives_out(serve<None, fuse_entry_out>(FUSE_SYMLINK, "SYMLINK", names)),
+    gives_out(serve<fuse_mknod_in, fuse_entry_out>(FUSE_MKNOD, "MKNOD", names)),
+    gives_out(serve<fuse_mkdir_in, fuse_entry_out>(FUSE_MKDIR, "MKDIR", names)),
     serve<None>(FUSE_UNLINK, "UNLINK", names),
     serve<None>(FUSE_RMDIR, "RMDIR", names),
     serve<fuse_rename_in>(FUSE_RENAME, "RENAME", names),
-    serve<fuse_link_in, fuse_entry_out>(FUSE_LINK, "LINK", names),
-    serve<fuse_open_in, fuse_open_out>(FUSE_OPEN, "OPEN", files),
+    gives_out(serve<fuse_link_in, fuse_entry_out>(FUSE_LINK, "LINK", names)),
+    gives_out(serve<fuse_open_in, fuse_open_out>(FUSE_OPEN, "OPEN", files)),
     serve<fuse_read_in>(FUSE_READ, "READ", files),
     serve<fuse_write_in, fuse_write_out>(FUSE_WRITE, "WRITE", files),
     serve<None, fuse_statfs_out>(FUSE_STATFS, "STATFS", nodes),
@@ -73,7 +77,7 @@ constexpr std::array kEntries{
     serve<fuse_flush_in>(FUSE_FLUSH, "FLUSH", files),
     // Major and minor came first, max_readahead and flags with 7.6, flags2 with 7.36.
     with_in_bytes_min(serve<fuse_init_in>(FUSE_INIT, "INIT", session), 8),
-    serve<fuse_open_in, fuse_open_out>(FUSE_OPENDIR, "OPENDIR", directories),
+    gives_out(serve<fuse_open_in, fuse_open_out>(FUSE_OPENDIR, "OPENDIR", directories)),
     serve<fuse_read_in>(FUSE_READDIR, "READDIR", directories),
     serve<fuse_release_in>(FUSE_RELEASEDIR, "RELEASEDIR", directories),
     serve<fuse_fsync_in>(FUSE_FSYNCDIR, "FSYNCDIR", directories),
@@ -81,7 +85,7 @@ constexpr std::array kEntries{
     refuse(FUSE_SETLK, "SETLK", locks, kLocksReason),
     refuse(FUSE_SETLKW, "SETLKW", locks, kLocksReason),
     serve<fuse_access_in>(FUSE_ACCESS, "ACCESS", nodes),
-    serve<fuse_create_in, CreateReply>(FUSE_CREATE, "CREATE", names),
+    gives_out(serve<fuse_create_in, CreateReply>(FUSE_CREATE, "CREATE", names)),
     without_reply(serve<fuse_interrupt_in>(FUSE_INTERRUPT, "INTERRUPT", session)),
     refuse(FUSE_BMAP, "BMAP", files, "a share has no block device that the client could address"),
     serve<None>(FUSE_DESTROY, "DESTROY", session),
@@ -91,14 +95,14 @@ constexpr std::array kEntries{
         refuse(FUSE_NOTIFY_REPLY, "NOTIFY_REPLY", other, "nothing is retrieved from the client's cache")),
     without_reply(serve<fuse_batch_forget_in>(FUSE_BATCH_FORGET, "BATCH_FORGET", nodes)),
     serve<fuse_fallocate_in>(FUSE_FALLOCATE, "FALLOCATE", files),
-    serve<fuse_read_in>(FUSE_READDIRPLUS, "READDIRPLUS", directories),
+    gives_out(serve<fuse_read_in>(FUSE_READDIRPLUS, "READDIRPLUS", directories)),
     serve<fuse_rename2_in>(FUSE_RENAME2, "RENAME2", names),
     serve<fuse_lseek_in, fuse_lseek_out>(FUSE_LSEEK, "LSEEK", files),
     serve<fuse_copy_file_range_in, fuse_write_out>(FUSE_COPY_FILE_RANGE, "COPY_FILE_RANGE", files),
     refuse(FUSE_SETUPMAPPING, "SETUPMAPPING", mapping, kMappingReason),
     refuse(FUSE_REMOVEMAPPING, "REMOVEMAPPING", mapping, kMappingReason),
     serve<fuse_syncfs_in>(FUSE_SYNCFS, "SYNCFS", nodes),
-    serve<fuse_create_in, CreateReply>(FUSE_TMPFILE, "TMPFILE", names),
+    gives_out(serve<fuse_create_in, CreateReply>(FUSE_TMPFILE, "TMPFILE", names)),
     serve<fuse_statx_in, fuse_statx_out>(FUSE_STATX, "STATX", nodes),
     serve<fuse_copy_file_range_in, fuse_copy_file_range_out>(FUSE_COPY_FILE_RANGE_64, "COPY_FILE_RANGE_64",
                                                              files),

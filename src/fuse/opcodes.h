@@ -41,6 +41,7 @@ struct Opcode {
     // call.
     std::uint16_t reply_bytes = 0;
     bool has_reply = true;
+    bool gives_out = false; // its reply has a node or a handle that the client gives back later
     const char* reason = "";
 };
 

@@ -10,9 +10,6 @@
 
 namespace viaduct::session {
 
-// The request's header and fixed struct have been checked; its caller is set.
-using Handler = void (*)(Lane& lane, Call& call);
-
 // nullptr for opcodes that are not a FileSystem's: those refused, and INIT, DESTROY, INTERRUPT.
 Handler handler_of(std::uint32_t opcode) noexcept;
 

@@ -82,4 +82,7 @@ private:
     std::vector<std::unique_ptr<Call>> calls_; // as many as were ever under way together
 };
 
+// Serves a request whose header and fixed struct have been checked and whose caller is set.
+using Handler = void (*)(Lane& lane, Call& call);
+
 } // namespace viaduct::session

@@ -29,6 +29,8 @@ bool has_room(Segments out, std::size_t bytes) noexcept {
 }
 
 constexpr std::uint32_t kInitComplaintsMax = 10;
+constexpr std::uint64_t kLookForRoomNs = 1'000'000;
+constexpr std::uint32_t kLooksForRoomMax = 2000;
 
 constexpr bool is_xattr(const fuse::Opcode& opcode) noexcept {
     return opcode.group == fuse::OpcodeClass::attributes;
@@ -102,6 +104,21 @@ void Session::handle(fuse::RawRequest& raw) {
         return lane.refuse(call, EIO);
     if (is_xattr(opcode) && !options_.xattr) return lane.refuse(call, ENOSYS);
     call.caller = {.uid = header.uid, .gid = header.gid, .pid = header.pid};
+    if (opcode.gives_out && fs_.room_to_come()) [[unlikely]]
+        return lane.gate.spawn(serve_when_there_is_room(lane, call, handler));
+    handler(lane, call);
+}
+
+// Records are freed when every worker has rested; one that gets no processor keeps them from it.  That a
+// worker has rested is signalled to nobody, as that would cost each pass of each worker: so it is looked for
+// now and then, and not for ever.
+rt::Task<void> Session::serve_when_there_is_room(Lane& lane, Call& call, Handler handler) {
+    lane.add_waiting(call);
+    for (std::uint32_t look = 0; look < kLooksForRoomMax && fs_.room_to_come(); ++look) {
+        if (co_await lane.worker.ring().sleep(kLookForRoomNs) == -ECANCELED) break;
+        lane.worker.epoch().collect();
+    }
+    lane.remove_waiting(call);
     handler(lane, call);
 }
 

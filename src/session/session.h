@@ -74,6 +74,7 @@ private:
     rt::Worker& home() const noexcept { return lanes_[0]->worker; }
 
     void serve_session(Lane& lane, Call& call, bool running);
+    rt::Task<void> serve_when_there_is_room(Lane& lane, Call& call, Handler handler);
     rt::Task<void> serve_init(Lane& lane, Call& call);
     rt::Task<void> serve_destroy(Lane& lane, Call& call);
     rt::Task<void> serve_interrupt(Lane& lane, Call& call);

@@ -2,6 +2,7 @@
 //
 // The load loop against a real daemon, as a check on both.
 #include "driver/load.h"
+#include "support/affinity.h"
 #include "support/daemon.h"
 #include "support/temp_dir.h"
 
@@ -75,6 +76,37 @@ TEST_P(LoadOfKind, every_operation_is_right_and_nothing_is_left_behind) {
         EXPECT_GT(result.parked, 0U);
     }
     EXPECT_TRUE(std::filesystem::is_empty(share_));
+}
+
+// Two workers that share a CPU with something busy: each is kept from running for milliseconds, in the middle
+// of a pass, while the other opens and closes as many files as there may be descriptors.
+TEST(LoadWithFewDescriptors, files_closed_beside_a_starved_worker_are_open_files_to_nobody) {
+    const test::TempDir folder;
+    const std::string socket = folder.file("socket");
+    const topology::CpuId cpu = test::allowed_cpus(0).next(0).value();
+    auto daemon = test::Daemon::start(
+        {.argv = {"prlimit", "--nofile=1024", "taskset", "-c", std::to_string(cpu), test::program("viaduct"),
+                  "serve", "--share", folder.make_folder("share"), "--socket", socket, "--workers", "2"},
+         .socket = socket});
+    ASSERT_TRUE(daemon) << daemon.error().message;
+    auto device = driver::Device::connect({.socket = socket, .request_queues = 2, .queue_size = 64});
+    ASSERT_TRUE(device) << device.error().message;
+    ASSERT_TRUE(driver::FuseClient(**device, {.queue = 0}).init());
+
+    std::jthread busy{[cpu](const std::stop_token& stop) {
+        cpu_set_t mask;
+        CPU_ZERO(&mask);
+        CPU_SET(cpu, &mask);
+        ::sched_setaffinity(0, sizeof mask, &mask);
+        while (!stop.stop_requested()) {
+        }
+    }};
+    const auto load =
+        driver::Load::prepare(**device, {.kind = LoadKind::open_release, .queues = 2, .depth = 32});
+    ASSERT_TRUE(load) << load.error().message;
+    const auto result = (*load)->run({.time = {}, .operations = 100'000});
+    EXPECT_EQ(result.operations, 100'000U);
+    EXPECT_EQ(result.errors, 0U) << result.first_error << "\n" << (*daemon)->log();
 }
 
 struct Way {

@@ -119,6 +119,7 @@ public:
     Async<void> removexattr(const Caller& caller, NodeId node, std::string name) override {
         return inner_->removexattr(caller, node, std::move(name));
     }
+    bool room_to_come() const noexcept override { return inner_->room_to_come(); }
     void begin_session(bool client_sees_submounts) override { inner_->begin_session(client_sees_submounts); }
     void end_session() override { inner_->end_session(); }
 

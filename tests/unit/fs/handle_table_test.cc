@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <latch>
+#include <thread>
 
 namespace viaduct::fs {
 namespace {
@@ -58,6 +60,41 @@ TEST_F(HandleTableTest, cap_gives_enfile) {
     table->clear();
     EXPECT_EQ(table->count(), 0U);
     EXPECT_TRUE(table->insert(some_fd(), {}));
+}
+
+// A full table whose handles are all in use has no room to come; one whose handles wait for a thread to rest
+// has.
+TEST_F(HandleTableTest, room_is_to_come_while_closed_handles_wait_for_their_epoch) {
+    const auto own = rt::EpochMember::join();
+    std::latch joined{1};
+    std::latch rest{1};
+    std::thread busy{[&] {
+        const auto member = rt::EpochMember::join();
+        joined.count_down();
+        rest.wait();
+    }};
+    joined.wait();
+    std::vector<HandleId> handles;
+    for (int i = 0; i < 4; ++i) handles.push_back(*table->insert(some_fd(), {}));
+    EXPECT_FALSE(table->room_to_come());
+    ASSERT_TRUE(table->remove(handles[0]));
+    EXPECT_EQ(table->insert(some_fd(), {}).error(), Errno{ENFILE});
+    EXPECT_TRUE(table->room_to_come());
+
+    rest.count_down();
+    busy.join();
+    own->quiescent();
+    own->collect();
+    EXPECT_FALSE(table->room_to_come());
+    EXPECT_TRUE(table->insert(some_fd(), {}));
+}
+
+TEST_F(HandleTableTest, room_is_not_to_come_from_what_is_pinned) {
+    std::vector<HandleId> handles;
+    for (int i = 0; i < 4; ++i) handles.push_back(*table->insert(some_fd(), {}));
+    const HandlePin pin = table->pin(**table->find(handles[0]));
+    ASSERT_TRUE(table->remove(handles[0]));
+    EXPECT_FALSE(table->room_to_come());
 }
 
 TEST_F(HandleTableTest, release_waits_for_pins_before_it_closes) {

@@ -33,6 +33,13 @@ public:
         return held_read(caller, handle, offset, into);
     }
 
+    bool room_to_come() const noexcept override {
+        asked_for_room_.fetch_add(1);
+        return full_.load();
+    }
+
+    void be_full(bool full) { full_.store(full); }
+    int asked_for_room() const { return asked_for_room_.load(); }
     void hold() { holding_.store(true); }
     // On the worker of the calls.
     void let_go() {
@@ -68,6 +75,8 @@ private:
     }
 
     std::atomic<bool> holding_{false};
+    std::atomic<bool> full_{false};
+    mutable std::atomic<int> asked_for_room_{0};
     std::vector<std::coroutine_handle<>> waiters_;
 };
 
@@ -254,6 +263,34 @@ TEST_F(SeveralWorkers, interrupt_reaches_a_request_on_another_worker) {
     on_worker(*workers[2], [&] { EXPECT_EQ(session.counters_on(*workers[2])->interrupts.get(), 1U); });
     on_worker(*workers[2], [&] { fs.let_go(); });
     slow->wait();
+}
+
+TEST_F(SeveralWorkers, what_gives_out_nodes_waits_until_there_is_room_and_nothing_else_does) {
+    fs.be_full(true);
+    const auto lookup = start_on(1, FuseMessage{FUSE_LOOKUP}.with_string("nothing"));
+    const auto open = start_on(2, FuseMessage{FUSE_OPEN}.with(fuse_open_in{}));
+    EXPECT_EQ(handle_on(1, getattr())->error(), 0);
+    EXPECT_EQ(handle_on(1, FuseMessage{FUSE_RELEASE}.with(fuse_release_in{}))->error(), EBADF);
+    const int asked = fs.asked_for_room();
+    while (fs.asked_for_room() < asked + 4) std::this_thread::yield(); // each has looked again
+    EXPECT_FALSE(lookup->completed());
+    EXPECT_FALSE(open->completed());
+    fs.be_full(false);
+    lookup->wait();
+    open->wait();
+    EXPECT_EQ(lookup->error(), ENOENT);
+    EXPECT_EQ(open->error(), EISDIR);
+    EXPECT_EQ(lookup->worker(), workers[1].get());
+}
+
+TEST_F(SeveralWorkers, a_session_ends_while_a_request_waits_for_room) {
+    fs.be_full(true);
+    const auto lookup = start_on(1, FuseMessage{FUSE_LOOKUP}.with_string("nothing"));
+    const auto destroy = start_on(2, FuseMessage{FUSE_DESTROY});
+    fs.be_full(false);
+    destroy->wait();
+    EXPECT_TRUE(lookup->completed());
+    EXPECT_EQ(destroy->error(), 0);
 }
 
 TEST_F(SeveralWorkers, sessions_begin_and_end_while_all_workers_send_requests) {
