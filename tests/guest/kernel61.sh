@@ -22,9 +22,8 @@ for entry in "${left_out[@]}"; do
 done
 
 # Each program writes its log and "STATUS SECONDS" onto the share.  The programs of the build are found in
-# VIADUCT_BIN; /tmp is memory of the guest.  init leaves 4096 descriptors, of which the daemons would run out:
-# what is closed waits until each worker has been at rest, and an emulated CPU may be away for long.
-in_guest='ulimit -n 65536; cd /mnt
+# VIADUCT_BIN; /tmp is memory of the guest.
+in_guest='cd /mnt
 for program in $programs; do
     cp $program /tmp/program
     begin=$SECONDS status=0
