@@ -19,7 +19,7 @@ def listens(socket):
 
 
 @contextlib.contextmanager
-def pinned_daemon(command, socket, cpu, log):
+def pinned_daemon(command, socket, cpu, log, ends_within_s=ENDS_WITHIN_S):
     """Listens on `socket` until the end of the with block; what it prints goes into the file `log`."""
     with open(log, "w", encoding="utf8") as to:
         process = subprocess.Popen(["taskset", "-c", str(cpu), *command], stdout=to, stderr=to)
@@ -35,7 +35,7 @@ def pinned_daemon(command, socket, cpu, log):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
-            process.wait(ENDS_WITHIN_S)
+            process.wait(ends_within_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

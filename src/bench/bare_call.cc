@@ -26,7 +26,7 @@ constexpr const char* kFileName = "file";
 constexpr const char* kMadeName = "made";
 constexpr const char* kListedName = "listed";
 // Between two looks at the clock.
-constexpr int kCallsPerLook = 64;
+constexpr std::uint64_t kCallsPerLook = 64;
 
 std::uint64_t now_ns(clockid_t clock) {
     timespec time{};
@@ -130,13 +130,13 @@ double BareCall::measure(std::chrono::milliseconds time, int cpu) {
             CPU_SET(static_cast<std::size_t>(cpu), &set);
             ::sched_setaffinity(0, sizeof set, &set);
         }
-        for (int count = 0; count < kCallsPerLook; ++count) once(); // warm
+        repeat(kCallsPerLook); // warm
         const std::uint64_t end =
             now_ns(CLOCK_MONOTONIC) + static_cast<std::uint64_t>(time.count()) * 1'000'000;
         const std::uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
         std::uint64_t calls = 0;
         do {
-            for (int count = 0; count < kCallsPerLook; ++count) calls += once() ? 1 : 0;
+            calls += repeat(kCallsPerLook);
         } while (now_ns(CLOCK_MONOTONIC) < end);
         const std::uint64_t used = now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
         if (calls > 0) ns_per_call = static_cast<double>(used) / static_cast<double>(calls);
@@ -179,6 +179,12 @@ bool BareCall::list(bool plus) {
         ++count;
     }
     return count == load_.directory_entries + 2; // "." and ".."
+}
+
+std::uint64_t BareCall::repeat(std::uint64_t count) {
+    std::uint64_t good = 0;
+    for (; count > 0; --count) good += once() ? 1 : 0;
+    return good;
 }
 
 bool BareCall::once() {

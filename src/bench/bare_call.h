@@ -26,6 +26,8 @@ public:
 
     // CPU time of one operation, nanoseconds: calls made for `time`, on `cpu` (-1: anywhere).
     double measure(std::chrono::milliseconds time, int cpu);
+    // So many operations, on the calling thread; how many of them succeeded.
+    std::uint64_t repeat(std::uint64_t count);
     // false where a kind of the load has no local counterpart.
     static bool possible(const driver::LoadOptions& load);
 

@@ -1,0 +1,2 @@
+add_executable(bench_bare_call micro/bare_call_bench.cc)
+target_link_libraries(bench_bare_call PRIVATE viaduct_bench)
