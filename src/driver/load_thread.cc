@@ -144,6 +144,7 @@ bool LoadThread::sweep() {
     const bool times_each = load_.options().latencies;
     const bool polls = load_.options().completion != Completion::threads;
     look_at_cpu();
+    if (load_.options().completion == Completion::wait) news_.store(false, std::memory_order_relaxed);
     for (OnQueue& on_queue : queues_) {
         if (polls) on_queue.queue->poll();
         take_inbox();
@@ -203,7 +204,7 @@ void LoadThread::look_at_cpu() {
 
 void LoadThread::idle(std::uint32_t times) {
     if (load_.options().completion == Completion::wait) {
-        queues_.front().queue->wait(after(std::chrono::milliseconds{100}));
+        queues_.front().queue->wait_for(news_, after(std::chrono::milliseconds{100}));
         return;
     }
     if (load_.options().completion == Completion::threads) {
@@ -224,12 +225,14 @@ void LoadThread::came_back(LoadSlot& slot) {
     if (this_thread == this) {
         slot.ended_cpu = cpu_;
         back_.push_back(&slot);
+        if (!news_.load(std::memory_order_relaxed)) news_.store(true, std::memory_order_relaxed);
         return;
     }
     slot.ended_cpu = ::sched_getcpu();
     const sync::Lock lock{inbox_mutex_};
     inbox_.push_back(&slot);
     inbox_filled_.store(true, std::memory_order_release);
+    news_.store(true, std::memory_order_release);
     // With the lock held: the thread, and this with it, may be gone right afterwards.
     if (asleep_) inbox_has_.notify_one();
 }

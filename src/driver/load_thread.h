@@ -60,6 +60,10 @@ private:
     int cpu_ = -1;   // on which that was
     bool over_ = false;
 
+    // Something has come back since the sweep before began: on this thread, or on another, where this one may
+    // be about to sleep on the queue.
+    std::atomic<bool> news_{false};
+
     // What came back on other threads.
     std::atomic<bool> inbox_filled_{false};
     sync::Mutex inbox_mutex_; // guards what follows

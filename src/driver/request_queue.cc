@@ -249,7 +249,8 @@ bool RequestQueue::wait_until(sync::Lock& lock, Deadline deadline, const Satisfi
     ++waiters_;
     bool in_time = true;
     // Looked at once more after the deadline, so that what came back meanwhile is not missed.
-    while (!satisfied() && in_flight_ > 0 && in_time) {
+    const auto to_come = [this] { return in_flight_ > 0 || announced_.load(std::memory_order_relaxed) > 0; };
+    while (!satisfied() && to_come() && in_time) {
         in_time = leading_ || served_
                       ? something_ended_.wait_until(lock, deadline) == std::cv_status::no_timeout
                       : lead(lock, deadline);

@@ -47,12 +47,22 @@ public:
     // Takes back a request that is still parked; it ends with EINTR.  false: it is on the ring, or has ended.
     bool withdraw(Request& request);
 
+    // Another thread is going to submit so many requests: whoever waits goes on waiting for them. take_back()
+    // when they have been submitted, or, with look_again(), when they will not be.
+    void announce(std::size_t requests) noexcept {
+        announced_.fetch_add(requests, std::memory_order_relaxed);
+    }
+    void take_back(std::size_t requests) noexcept {
+        announced_.fetch_sub(requests, std::memory_order_relaxed);
+    }
+
     // Ends what the device has given back; how many.
     std::size_t poll();
-    // The same, but waits for the first one.  0: the deadline has passed, or the queue has ended.
+    // The same, but waits for the first one.  0: the deadline has passed, or the queue has nothing in flight
+    // or announced any more.
     std::size_t wait(Deadline deadline);
     // Until `flag` is set, by a done() that this queue calls.  false: it is not, and the deadline has passed
-    // or the queue has nothing in flight any more.
+    // or the queue has nothing in flight or announced any more.
     bool wait_for(const std::atomic<bool>& flag, Deadline deadline);
     // Until nothing is in flight.  ETIMEDOUT.
     Status drain(Deadline deadline);
@@ -141,6 +151,9 @@ private:
     std::uint64_t ended_count_ = 0; // done() has returned; wraps never
     bool leading_ = false;          // one waiter sleeps on the call fd, the others on something_ended_
     bool served_ = false;           // by a thread in serve(): the only one that leads from then on
+    // Requests of announce().  Without the lock; taken back only after the submit() that counts them in
+    // in_flight_, so that nobody with the lock finds both at zero meanwhile.
+    std::atomic<std::size_t> announced_{0};
     std::uint32_t waiters_ = 0;
     Stats stats_; // written under the lock
 };

@@ -31,6 +31,7 @@ Status StagedDispatch::submit(std::span<Request* const> requests) {
     {
         const sync::Lock lock{mutex_};
         ASSERT(!stopping_);
+        queue_.announce(requests.size());
         for (Request* const request : requests) {
             ASSERT(request->place() == Request::Place::none);
             request->set_place(Request::Place::waiting);
@@ -49,6 +50,8 @@ bool StagedDispatch::withdraw(Request& request) {
         request.set_place(Request::Place::none);
     }
     request.done(fail(EINTR));
+    queue_.take_back(1);
+    queue_.look_again();
     return true;
 }
 
@@ -64,9 +67,11 @@ void StagedDispatch::dequeue() {
                 batch.push_back(request);
             }
         }
-        if (!queue_.submit(batch)) {
+        const bool submitted = queue_.submit(batch).has_value();
+        if (!submitted)
             for (Request* const request : batch) request->done(fail(ECONNABORTED));
-        }
+        queue_.take_back(batch.size());
+        if (!submitted) queue_.look_again();
         batch.clear();
     }
 }

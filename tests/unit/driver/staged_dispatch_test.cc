@@ -20,11 +20,9 @@ protected:
     RequestQueue& queue_ = device_.queue();
 };
 
-// A waiter may come before the request is on the queue, which then has nothing in flight.
+// The waiter may come before the request is on the queue, which then has nothing in flight.
 void wait(RequestQueue& queue, TestRequest& request) {
-    while (!request.ended()) {
-        if (!queue.wait_for(request.flag(), after(kLong))) std::this_thread::yield();
-    }
+    EXPECT_TRUE(queue.wait_for(request.flag(), after(kLong)));
 }
 
 TEST_F(Staged, order_is_kept_through_list_and_parking) {
@@ -46,6 +44,16 @@ TEST_F(Staged, order_is_kept_through_list_and_parking) {
     ASSERT_EQ(seen.size(), requests.size());
     for (std::uint64_t index = 0; index < seen.size(); ++index) EXPECT_EQ(seen[index], 2 * index);
     EXPECT_GT(queue_.stats().parked.get(), 0U);
+}
+
+TEST_F(Staged, a_waiter_sleeps_while_its_request_is_on_the_list) {
+    const std::atomic<bool> never{false};
+    queue_.announce(1);
+    const Deadline deadline = after(20ms);
+    EXPECT_FALSE(queue_.wait_for(never, deadline));
+    EXPECT_GE(std::chrono::steady_clock::now(), deadline);
+    queue_.take_back(1);
+    EXPECT_FALSE(queue_.wait_for(never, after(kLong))) << "nothing is to come";
 }
 
 TEST_F(Staged, what_is_on_the_list_when_it_goes_still_goes_on_the_queue) {
