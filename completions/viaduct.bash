@@ -3,21 +3,15 @@
 # bash completion for viaduct and viaductd.
 # Each table has one option a line: its name and what its value is (choices divided by |, or a kind).
 
-_viaduct_served='
---tag text
---queues number
+_viaduct_shared='
 --workers number
 --cache never|metadata|auto|always
---xattr
 --readonly
 --allow-direct-io
 --no-readdirplus
---no-packed
 --inline auto|always|never
 --ring auto|io_uring|poll
 --poll-us number
---drain-timeout number
---stats-file file
 --faults text
 --log-level error|warn|info|debug|trace|off
 --syslog
@@ -27,11 +21,27 @@ _viaduct_served='
 -V
 --version'
 
+_viaduct_served="
+--tag text
+--queues number
+--xattr
+--no-packed
+--drain-timeout number
+--stats-file file
+$_viaduct_shared"
+
 _viaduct_serve="
 --share directory
 --socket file
 --once
 $_viaduct_served"
+
+_viaduct_mount="
+-o text
+--daemon
+--stop-timeout number
+--no-xattr
+$_viaduct_shared"
 
 _viaduct_viaductd="
 --shared-dir directory
@@ -127,7 +137,7 @@ _viaduct_bench='
 -V
 --version'
 
-_viaduct_commands='serve guest map bench'
+_viaduct_commands='serve mount guest map bench'
 
 # The kind of the value of option $2 in table $1; fails where there is none.
 _viaduct_kind() {
@@ -159,7 +169,8 @@ _viaduct_reply() {
     return 0
 }
 
-# Completes the words after the command; $1: its table, $2: place of the first of them.
+# Completes the words after the command; $1: its table, $2: place of the first of them, $3: kind of words that are
+# no options.
 _viaduct_complete() {
     local table=$1 first=$2 current=${COMP_WORDS[COMP_CWORD]} before='' kind index
     ((COMP_CWORD > 0)) && before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -186,6 +197,11 @@ _viaduct_complete() {
         COMPREPLY=("${COMPREPLY[@]/#/$glued}")
         return
     fi
+    if [[ $3 && $current != -* ]]; then
+        compopt -o filenames 2>/dev/null
+        _viaduct_reply < <(_viaduct_values "$3" "$current")
+        return
+    fi
     _viaduct_reply < <(compgen -W "$(while read -r option _; do echo "$option"; done <<<"$table")" -- "$current")
 }
 
@@ -194,8 +210,9 @@ _viaduct() {
         _viaduct_reply < <(compgen -W "$_viaduct_commands -h --help -V --version" -- "${COMP_WORDS[1]}")
         return
     fi
-    local table=_viaduct_${COMP_WORDS[1]}
-    [[ " $_viaduct_commands " == *" ${COMP_WORDS[1]} "* ]] && _viaduct_complete "${!table}" 2
+    local table=_viaduct_${COMP_WORDS[1]} words=
+    [[ ${COMP_WORDS[1]} == mount ]] && words=directory
+    [[ " $_viaduct_commands " == *" ${COMP_WORDS[1]} "* ]] && _viaduct_complete "${!table}" 2 $words
 }
 
 _viaductd() {

@@ -5,9 +5,11 @@
 #include "config/bench_options.h"
 #include "config/guest_options.h"
 #include "config/map_options.h"
+#include "config/mount_options.h"
 #include "config/serve_options.h"
 #include "engine/guest.h"
 #include "engine/map.h"
+#include "engine/mount.h"
 #include "engine/serve.h"
 
 #include <cstdio>
@@ -21,6 +23,7 @@ constexpr const char* kHelp = R"(Usage: viaduct COMMAND [OPTION...]
 
 Commands:
   serve   serve a directory to guests as a vhost-user virtio-fs device with many queues
+  mount   mount a directory at another place of this host
   guest   boot a throw-away virtual machine with a directory mounted and run a command in it
   map     show which request queue each CPU of this or another machine would use
   bench   put a load on a vhost-user-fs device and tell how fast it is and what it costs
@@ -46,6 +49,15 @@ int serve(int argc, char** argv) {
     if (command->request == config::Request::help) return print(command->help.c_str());
     if (command->request == config::Request::version) return print_version();
     const auto ended = engine::serve(command->options, 0);
+    return ended ? *ended : report(ended.error());
+}
+
+int mount(int argc, char** argv) {
+    const auto command = config::parse_mount(argc, argv);
+    if (!command) return report(command.error());
+    if (command->request == config::Request::help) return print(command->help.c_str());
+    if (command->request == config::Request::version) return print_version();
+    const auto ended = engine::mount(*command);
     return ended ? *ended : report(ended.error());
 }
 
@@ -85,14 +97,15 @@ int main(int argc, char** argv) {
     }
     const std::string_view command = argv[1];
     if (command == "serve") return serve(argc - 1, argv + 1);
+    if (command == "mount") return mount(argc - 1, argv + 1);
     if (command == "guest") return guest(argc - 1, argv + 1);
     if (command == "map") return map(argc - 1, argv + 1);
     if (command == "bench") return measure(argc - 1, argv + 1);
     if (command == "--help" || command == "-h" || command == "help") return print(kHelp);
     if (command == "--version" || command == "-V") return print_version();
-    std::fprintf(
-        stderr,
-        "viaduct: there is no command \"%s\"; there are serve, guest, map and bench (viaduct --help)\n",
-        argv[1]);
+    std::fprintf(stderr,
+                 "viaduct: there is no command \"%s\"; there are serve, mount, guest, map and bench (viaduct "
+                 "--help)\n",
+                 argv[1]);
     return 2;
 }

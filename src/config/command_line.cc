@@ -101,6 +101,7 @@ void CommandLine::texts(const std::string& names, std::vector<std::string>& targ
     state_->app.add_option(names, target, help)
         ->type_name(value)
         ->expected(1)
+        ->allow_extra_args(false) // the next word is not a value of it
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     state_->names.push_back(long_name(names));
 }

@@ -8,39 +8,18 @@ namespace viaduct::config {
 namespace {
 
 constexpr std::uint64_t kQueuesMax = 64;
-constexpr std::uint64_t kWorkersMax = 256;
 constexpr std::size_t kTagBytesMax = 36;
 
 void add_common(CommandLine& line, ServeOptions& options) {
     line.text("--tag", options.tag, "TAG", "Offer the configuration space, with this tag (at most 36 bytes)");
     line.number("--queues", options.queues, 1, kQueuesMax, "N", "Request queues offered at most");
-    line.number("--workers", options.workers, 0, kWorkersMax, "N",
-                "Worker threads; 0: one per usable CPU, at most 4");
-    line.choice("--cache", options.cache, {"never", "metadata", "auto", "always"},
-                "How long the guest may believe what it was told");
     line.flag("--xattr", options.xattr, "Serve extended attributes");
-    line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
-    line.flag("--allow-direct-io", options.allow_direct_io,
-              "Keep O_DIRECT when a guest opens a file; otherwise it is stripped");
-    line.negative_flag("--no-readdirplus", options.readdirplus, "Do not look entries up while listing");
     line.negative_flag("--no-packed", options.packed, "Do not offer packed virtqueues");
-    line.choice("--inline", options.inline_calls, {"auto", "always", "never"},
-                "Which calls a worker makes itself rather than on a ring or a helper");
-    line.choice("--ring", options.ring, {"auto", "io_uring", "poll"}, "What workers wait in");
-    line.number("--poll-us", options.poll_us, 0, 1'000'000, "US",
-                "Look for requests this long before waiting for a kick; 0: never; microseconds");
     line.number("--drain-timeout", options.drain_timeout_ms, 1, 600'000, "MS",
                 "How long a stopping queue waits for its requests; milliseconds");
     line.text("--stats-file", options.stats_file, "PATH",
               "Write the count of requests of each queue there when a connection ends (JSON)");
-    line.text("--faults", options.faults, "RULES",
-              "Delays and errors put in on purpose, for tests: "
-              "CALL:delay=MS|blocking|errno=NAME|short=BYTES|calls=N");
-    line.choice("--log-level", options.log_level, {"error", "warn", "info", "debug", "trace", "off"},
-                "What is logged");
-    line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");
-    line.number("--rlimit-nofile", options.rlimit_nofile, 0, 1ULL << 30, "N",
-                "Open files at most; 0: the hard limit");
+    add_share_options(line, options);
 }
 
 Outcome<void> check_common(const ServeOptions& options, const char* share_option, const char* socket_option) {
@@ -106,6 +85,31 @@ Outcome<void> apply_old_style(const std::string& list, ServeOptions& options) {
 }
 
 } // namespace
+
+void add_share_options(CommandLine& line, ServeOptions& options) {
+    constexpr std::uint64_t kWorkersMax = 256;
+    line.number("--workers", options.workers, 0, kWorkersMax, "N",
+                "Worker threads; 0: one per usable CPU, at most 4");
+    line.choice("--cache", options.cache, {"never", "metadata", "auto", "always"},
+                "How long the client may believe what it was told");
+    line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
+    line.flag("--allow-direct-io", options.allow_direct_io,
+              "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
+    line.negative_flag("--no-readdirplus", options.readdirplus, "Do not look entries up while listing");
+    line.choice("--inline", options.inline_calls, {"auto", "always", "never"},
+                "Which calls a worker makes itself rather than on a ring or a helper");
+    line.choice("--ring", options.ring, {"auto", "io_uring", "poll"}, "What workers wait in");
+    line.number("--poll-us", options.poll_us, 0, 1'000'000, "US",
+                "Look for requests this long before waiting for a kick; 0: never; microseconds");
+    line.text("--faults", options.faults, "RULES",
+              "Delays and errors put in on purpose, for tests: "
+              "CALL:delay=MS|blocking|errno=NAME|short=BYTES|calls=N");
+    line.choice("--log-level", options.log_level, {"error", "warn", "info", "debug", "trace", "off"},
+                "What is logged");
+    line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");
+    line.number("--rlimit-nofile", options.rlimit_nofile, 0, 1ULL << 30, "N",
+                "Open files at most; 0: the hard limit");
+}
 
 Outcome<ServeCommand> parse_serve(int argc, const char* const* argv) {
     ServeCommand command;

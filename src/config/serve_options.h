@@ -46,6 +46,9 @@ struct ServeCommand {
     ServeOptions options;
 };
 
+// The options that have to do with the share and the process, whatever the client is.
+void add_share_options(CommandLine& line, ServeOptions& options);
+
 Outcome<ServeCommand> parse_serve(int argc, const char* const* argv);
 // virtiofsd's command line; what it has and this program has not is refused by name.
 Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv);

@@ -5,6 +5,9 @@
 #include "engine/fault_rules.h"
 #include "fs/layers/faults.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 namespace viaduct::engine {
 namespace {
 
@@ -22,6 +25,17 @@ passthrough::InlineMode inline_mode(const std::string& option) {
 }
 
 } // namespace
+
+Outcome<void> check_share(const std::string& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0)
+        return failure("cannot share \"" + path + "\"", Errno{errno},
+                       errno == ENOENT ? "create it, or name a directory that exists" : "");
+    if (!S_ISDIR(status.st_mode)) return failure("cannot share \"" + path + "\": it is not a directory");
+    if (::access(path.c_str(), R_OK | X_OK) != 0)
+        return failure("cannot share \"" + path + "\"", Errno{errno}, "this user may not read it");
+    return {};
+}
 
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options) {
     TRY(auto back_end, passthrough::Passthrough::make({.share = options.share,

@@ -7,9 +7,12 @@
 #include "fs/file_system.h"
 
 #include <memory>
+#include <string>
 
 namespace viaduct::engine {
 
+// Can the directory be shared at all?  The failure says what to do.
+Outcome<void> check_share(const std::string& path);
 // The outermost layer; each owns the one behind it.
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options);
 

@@ -12,17 +12,6 @@
 namespace viaduct::engine {
 namespace {
 
-Outcome<void> check_share(const std::string& path) {
-    struct stat status{};
-    if (::stat(path.c_str(), &status) != 0)
-        return failure("cannot share \"" + path + "\"", Errno{errno},
-                       errno == ENOENT ? "create it, or name a directory that exists" : "");
-    if (!S_ISDIR(status.st_mode)) return failure("cannot share \"" + path + "\": it is not a directory");
-    if (::access(path.c_str(), R_OK | X_OK) != 0)
-        return failure("cannot share \"" + path + "\"", Errno{errno}, "this user may not read it");
-    return {};
-}
-
 // The socket is for this user only, or for a group too.
 Outcome<vhost::Listener> bind_socket(const config::ServeOptions& options) {
     const mode_t old_mask = ::umask(0077);

@@ -76,6 +76,17 @@ rt::Task<bool> FuseConnection::drain(std::chrono::nanoseconds timeout) {
     co_return drained;
 }
 
+rt::Task<FuseConnection::WriteBacks> FuseConnection::drain_write_backs(std::chrono::nanoseconds timeout) {
+    WriteBacks sum;
+    for (const auto& reader : readers_) {
+        const bool empty = co_await reader->worker().call(reader->drain_write_backs(timeout));
+        sum.drained = sum.drained && empty;
+        sum.count += reader->stats().write_backs.get();
+        sum.failed += reader->stats().write_backs_failed.get();
+    }
+    co_return sum;
+}
+
 rt::Task<void> FuseConnection::close() {
     for (const auto& reader : readers_) {
         auto close = [&reader] { reader->close(); };

@@ -32,6 +32,13 @@ public:
     rt::Task<void> stop();
     // Waits until nothing is in flight, at most so long for each worker.  false: something still is.
     rt::Task<bool> drain(std::chrono::nanoseconds timeout);
+    // The same for requests that write back what the kernel had cached, and how many there have been.
+    struct WriteBacks {
+        bool drained = true;
+        std::uint64_t count = 0;
+        std::uint64_t failed = 0; // answered with an error: that data is lost
+    };
+    rt::Task<WriteBacks> drain_write_backs(std::chrono::nanoseconds timeout);
     // Closes every descriptor: the kernel aborts what is left of the connection.
     rt::Task<void> close();
 

@@ -5,6 +5,7 @@
 #include "fuse/protocol.h"
 
 #include <algorithm>
+#include <cstring>
 #include <sys/uio.h>
 #include <utility>
 
@@ -28,6 +29,21 @@ void Reader::Request::present(std::size_t request_bytes) noexcept {
     in_ = {&in_segment_, 1};
     out_ = out_segments_;
     large = large || request_bytes > kLargeBytes;
+
+    // What the kernel gives is as it says; whether it is right is the session's to check.
+    struct {
+        fuse_in_header header;
+        fuse_write_in write;
+    } structs{};
+    std::memcpy(&structs, in_segment_.iov_base, std::min(sizeof structs, request_bytes));
+    write_back = structs.header.opcode == FUSE_WRITE && (structs.write.write_flags & FUSE_WRITE_CACHE) != 0;
+}
+
+bool Reader::Request::failed(std::size_t reply_bytes) const noexcept {
+    if (reply_bytes < sizeof(fuse_out_header)) return true;
+    fuse_out_header header{};
+    std::memcpy(&header, out_header_, sizeof header);
+    return header.error != 0;
 }
 
 Segments Reader::Request::reply(std::size_t reply_bytes) noexcept {
@@ -146,6 +162,10 @@ Reader::Took Reader::take_one(std::uint64_t& bytes) {
     ++in_flight_;
     stats_.requests.add();
     request->present(static_cast<std::size_t>(got));
+    if (request->write_back) {
+        ++write_backs_in_flight_;
+        stats_.write_backs.add();
+    }
     sink_.handle(*request);
     return Took::request;
 }
@@ -153,7 +173,8 @@ Reader::Took Reader::take_one(std::uint64_t& bytes) {
 rt::Source::Visit Reader::sweep(const rt::VisitBudget& budget) {
     std::uint32_t served = 0;
     std::uint64_t bytes = 0;
-    if (!ready_ && options_.watches && !connection_over_ && ++idle_sweeps_ % kSweepsPerLook == 0) ready_ = true;
+    if (!ready_ && options_.watches && !connection_over_ && ++idle_sweeps_ % kSweepsPerLook == 0)
+        ready_ = true;
     while (ready_ && served < budget.requests && bytes < budget.bytes &&
            in_flight_ < options_.in_flight_max) {
         const Took took = take_one(bytes);
@@ -187,21 +208,27 @@ void Reader::answer(Request& request, std::size_t reply_bytes) {
                 log::error("the kernel refuses the reply to a request: {}", Errno{errno});
         }
     }
+    if (request.write_back) {
+        --write_backs_in_flight_;
+        if (request.failed(reply_bytes)) stats_.write_backs_failed.add();
+    }
     recycle(request);
     --in_flight_;
-    if (in_flight_ == 0 && drain_timer_ != nullptr) worker_.ring().cancel(*drain_timer_);
+    if (drain_timer_ != nullptr && waited_for(drain_write_backs_only_) == 0)
+        worker_.ring().cancel(*drain_timer_);
 }
 
 // The timer is what is waited for; the request that is the last to end cancels it.
-rt::Task<bool> Reader::drain(std::chrono::nanoseconds timeout) {
+rt::Task<bool> Reader::wait_for(std::chrono::nanoseconds timeout, bool write_backs_only) {
     ASSERT(worker_.is_current());
     ASSERT(drain_timer_ == nullptr);
-    if (in_flight_ == 0) co_return true;
+    if (waited_for(write_backs_only) == 0) co_return true;
     rt::Operation timer = worker_.ring().sleep(static_cast<std::uint64_t>(timeout.count()));
     drain_timer_ = &timer;
+    drain_write_backs_only_ = write_backs_only;
     co_await timer;
     drain_timer_ = nullptr;
-    co_return in_flight_ == 0;
+    co_return waited_for(write_backs_only) == 0;
 }
 
 } // namespace viaduct::transport

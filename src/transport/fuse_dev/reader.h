@@ -28,9 +28,11 @@ namespace viaduct::transport {
 // One writer, readable from anywhere.
 struct ReaderStats {
     sync::Counter requests;
-    sync::Counter wakeups;     // times the descriptor woke the worker
-    sync::Counter invitations; // times another reader was asked to help
-    sync::Counter unanswered;  // replies that the kernel did not want any more
+    sync::Counter wakeups;            // times the descriptor woke the worker
+    sync::Counter invitations;        // times another reader was asked to help
+    sync::Counter unanswered;         // replies that the kernel did not want any more
+    sync::Counter write_backs;        // WRITEs of what the kernel had cached
+    sync::Counter write_backs_failed; // ... that were answered with an error: that data is lost
 };
 
 struct ReaderOptions {
@@ -76,8 +78,9 @@ public:
     // true: the kernel has ended the connection.
     bool connection_over() const noexcept { return connection_over_; }
     std::uint64_t in_flight() const noexcept { return in_flight_; }
-    // Waits until nothing is in flight.  false: the time is over and something still is.
-    rt::Task<bool> drain(std::chrono::nanoseconds timeout);
+    // Waits until nothing is in flight, or no write-back.  false: the time is over and something still is.
+    rt::Task<bool> drain(std::chrono::nanoseconds timeout) { return wait_for(timeout, false); }
+    rt::Task<bool> drain_write_backs(std::chrono::nanoseconds timeout) { return wait_for(timeout, true); }
 
     Visit sweep(const rt::VisitBudget& budget) override;
     bool arm() override { return started_ && ready_ && in_flight_ < options_.in_flight_max; }
@@ -91,9 +94,12 @@ private:
         void complete(std::size_t reply_bytes) override { reader_.answer(*this, reply_bytes); }
         // The parts of out() that a reply of that length fills.
         Segments reply(std::size_t reply_bytes) noexcept;
+        // Is the reply an error?
+        bool failed(std::size_t reply_bytes) const noexcept;
 
         std::unique_ptr<RequestBuffer> buffer;
         bool large = false; // took more memory than is kept for it
+        bool write_back = false;
 
     private:
         Reader& reader_;
@@ -116,6 +122,10 @@ private:
     enum class Took { request, nothing, over };
     Took take_one(std::uint64_t& bytes);
     void end_connection() noexcept;
+    rt::Task<bool> wait_for(std::chrono::nanoseconds timeout, bool write_backs_only);
+    std::uint64_t waited_for(bool write_backs_only) const noexcept {
+        return write_backs_only ? write_backs_in_flight_ : in_flight_;
+    }
 
     Fd device_;
     rt::Worker& worker_;
@@ -132,10 +142,12 @@ private:
     bool complained_ = false;
     rt::Gate reading_; // one inside, between start() and the end
     std::uint64_t in_flight_ = 0;
+    std::uint64_t write_backs_in_flight_ = 0;
     std::vector<std::unique_ptr<Request>> requests_;
     std::vector<Request*> free_; // last in, first out: the warm ones are used again
     std::size_t large_kept_ = 0;
     rt::Operation* drain_timer_ = nullptr;
+    bool drain_write_backs_only_ = false;
 };
 
 } // namespace viaduct::transport

@@ -259,6 +259,37 @@ TEST_P(ReaderTest, drain_ends_with_its_time) {
     EXPECT_EQ(drained, false);
 }
 
+FuseMessage write_message(std::uint32_t flags) {
+    fuse_write_in in{};
+    in.size = 1;
+    in.write_flags = flags;
+    return FuseMessage{FUSE_WRITE}.with(in).with_zeros(1);
+}
+
+TEST_P(ReaderTest, write_backs_are_waited_for_alone) {
+    send(write_message(0));
+    send(write_message(FUSE_WRITE_CACHE));
+    settle();
+    fuse::RawRequest& write = sink.take();
+    fuse::RawRequest& write_back = sink.take();
+    std::optional<bool> drained;
+    worker->gate().spawn([](Reader& reader, std::optional<bool>& result) -> rt::Task<void> {
+        result = co_await reader.drain_write_backs(std::chrono::hours{1});
+    }(*reader, drained));
+    settle();
+    EXPECT_FALSE(drained);
+    const fuse_out_header reply{.len = sizeof reply, .error = -EIO, .unique = 77};
+    SegmentWriter{write_back.out()}.write(&reply, sizeof reply);
+    write_back.complete(sizeof reply);
+    settle();
+    settle();
+    EXPECT_EQ(drained, true);
+    EXPECT_EQ(reader->in_flight(), 1U);
+    EXPECT_EQ(reader->stats().write_backs.get(), 1U);
+    EXPECT_EQ(reader->stats().write_backs_failed.get(), 1U);
+    write.complete(0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rings, ReaderTest, testing::Values(rt::Ring::Kind::uring, rt::Ring::Kind::poll),
                          [](const auto& kind) {
                              return std::string{kind.param == rt::Ring::Kind::uring ? "io_uring" : "poll"};
