@@ -54,7 +54,7 @@ Outcome<void> check_directory(const std::string& path) {
         return failure(what, Errno{errno});
     }
     int entries = 0;
-    while (::readdir(directory) != nullptr) ++entries;
+    while (entries <= 2 && ::readdir(directory) != nullptr) ++entries;
     ::closedir(directory);
     if (entries > 2)
         return failure(what +
