@@ -43,6 +43,7 @@ std::string option_list(const MountPointOptions& options) {
 // Runs it with `socket` (-1: none) as descriptor 3.  ENOENT: there is no such program.
 Result<pid_t> start(std::vector<std::string> words, int socket) {
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     std::string variable = "_FUSE_COMMFD=" + std::to_string(kSocketInChild);

@@ -21,7 +21,7 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
 
 } // namespace
 
-std::unique_ptr<RequestBuffer> RequestBuffer::make(std::size_t payload_bytes_max) noexcept {
+std::unique_ptr<RequestBuffer> RequestBuffer::make(std::size_t payload_bytes_max) {
     // A page for the structs, the payload, one that a request with other structs may end in, one for a reply.
     const std::size_t bytes = whole_pages(payload_bytes_max) + 3 * kPageBytes;
     void* const memory =

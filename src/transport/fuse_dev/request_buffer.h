@@ -18,7 +18,7 @@ class RequestBuffer {
 public:
     // For requests that carry up to `payload_bytes_max` bytes behind their structs, and replies as long.
     // Null: no memory.
-    static std::unique_ptr<RequestBuffer> make(std::size_t payload_bytes_max) noexcept;
+    static std::unique_ptr<RequestBuffer> make(std::size_t payload_bytes_max);
     ~RequestBuffer();
     RequestBuffer(const RequestBuffer&) = delete;
     RequestBuffer& operator=(const RequestBuffer&) = delete;
