@@ -3,6 +3,7 @@
 // Extended attributes, through /proc/self/fd/N: that path leads to the object itself, a symbolic link
 // included, and nothing is opened.
 #include "backend/passthrough/dispatch.h"
+#include "fs/xattr_names.h"
 
 #include <string_view>
 #include <sys/xattr.h>
@@ -11,15 +12,8 @@
 namespace viaduct::passthrough {
 namespace {
 
-constexpr std::size_t kListBytesMax = 65536; // XATTR_LIST_MAX
-
-// An ACL that is stored but not enforced by the client's kernel would be worse than none.
-bool is_acl(std::string_view name) {
-    return name == "system.posix_acl_access" || name == "system.posix_acl_default";
-}
-
 Status usable(const Options& options, const std::string& name, bool changes) {
-    if (!options.xattr || is_acl(name)) return fail(EOPNOTSUPP);
+    if (!options.xattr || is_acl_name(name)) return fail(EOPNOTSUPP);
     if (changes && options.read_only) return fail(EROFS);
     if (name.empty() || name.find('\0') != name.npos) return fail(EINVAL);
     return {};
@@ -56,21 +50,13 @@ FileSystem::Async<std::size_t> Passthrough::listxattr(const Caller&, NodeId id, 
     if (!options_.xattr) return fail(EOPNOTSUPP);
     TRY(Node* const node, nodes_->find(id));
     auto call = [fd = node->fd, into]() -> Result<std::size_t> {
-        std::vector<char> all(kListBytesMax);
+        std::vector<char> all(kXattrListBytesMax);
         const auto bytes = ::listxattr(ProcFd::path(fd).bytes, all.data(), all.size());
         if (bytes < 0) return fail(errno);
-        std::string_view rest{all.data(), static_cast<std::size_t>(bytes)};
-        std::size_t listed = 0;
-        while (!rest.empty()) {
-            const auto name = rest.substr(0, rest.find('\0'));
-            rest.remove_prefix(std::min(rest.size(), name.size() + 1));
-            if (is_acl(name)) continue;
-            const std::size_t end = listed + name.size() + 1;
-            if (!into.empty() && end > into.size()) return fail(ERANGE);
-            if (!into.empty()) std::memcpy(into.data() + listed, name.data(), name.size() + 1);
-            listed = end;
-        }
-        return listed;
+        const auto shown = [](std::string_view name) {
+            return is_acl_name(name) ? std::nullopt : std::optional{name};
+        };
+        return put_xattr_names({all.data(), static_cast<std::size_t>(bytes)}, into, shown);
     };
     return run(OpClass::xattr, *node, call);
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/layers/mapped_xattrs.h"
+
+#include "fs/xattr_names.h"
+
+#include <vector>
+
+namespace viaduct::fs {
+
+Result<std::string> MappedXattrs::host_name_of(const std::string& name) const {
+    if (is_acl_name(name)) return fail(EOPNOTSUPP);
+    return map_.to_host(name);
+}
+
+FileSystem::Async<void> MappedXattrs::setxattr(const Caller& caller, NodeId node, std::string name,
+                                               std::span<const std::byte> value, std::uint32_t flags) {
+    TRY(std::string host_name, host_name_of(name));
+    return inner().setxattr(caller, node, std::move(host_name), value, flags);
+}
+
+FileSystem::Async<std::size_t> MappedXattrs::getxattr(const Caller& caller, NodeId node, std::string name,
+                                                      std::span<std::byte> into) {
+    TRY(std::string host_name, host_name_of(name));
+    return inner().getxattr(caller, node, std::move(host_name), into);
+}
+
+FileSystem::Async<std::size_t> MappedXattrs::listxattr(const Caller& caller, NodeId node,
+                                                       std::span<std::byte> into) {
+    return list(caller, node, into);
+}
+
+// The host's names may be longer than the client's, so they need room of their own.
+rt::Task<Result<std::size_t>> MappedXattrs::list(const Caller& caller, NodeId node, std::span<std::byte> into) {
+    std::vector<std::byte> all(kXattrListBytesMax);
+    auto async = inner().listxattr(caller, node, all);
+    const auto bytes = co_await std::move(async);
+    if (!bytes) co_return fail(bytes.error());
+    const std::string_view names{reinterpret_cast<const char*>(all.data()), *bytes};
+    const auto shown = [this](std::string_view name) {
+        const auto seen = map_.to_client(name);
+        return seen && is_acl_name(*seen) ? std::nullopt : seen;
+    };
+    co_return put_xattr_names(names, into, shown);
+}
+
+FileSystem::Async<void> MappedXattrs::removexattr(const Caller& caller, NodeId node, std::string name) {
+    TRY(std::string host_name, host_name_of(name));
+    return inner().removexattr(caller, node, std::move(host_name));
+}
+
+} // namespace viaduct::fs
