@@ -8,6 +8,9 @@ _viaduct_shared='
 --cache never|metadata|auto|always
 --readonly
 --allow-direct-io
+--xattrmap text
+--translate-uid text
+--translate-gid text
 --no-readdirplus
 --inline auto|always|never
 --ring auto|io_uring|poll

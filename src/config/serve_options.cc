@@ -59,6 +59,8 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         if (value != "none") return wrong("none; nothing else is built yet");
     } else if (name == "xattr" || name == "no_xattr") {
         options.xattr = name == "xattr";
+    } else if (name == "xattrmap") {
+        options.xattrmap = value;
     } else if (name == "readdirplus" || name == "no_readdirplus") {
         options.readdirplus = name == "readdirplus";
     } else if (name == "allow_direct_io" || name == "no_allow_direct_io") {
@@ -95,6 +97,11 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
     line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
     line.flag("--allow-direct-io", options.allow_direct_io,
               "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
+    line.text("--xattrmap", options.xattrmap, "RULES",
+              "Keep the client's extended attributes under other names, such as :map::user.virtiofs.:");
+    line.texts("--translate-uid", options.translate_uid, "RULE",
+               "Users of the client that stand for others here, such as map:0:1000:1; may be repeated");
+    line.texts("--translate-gid", options.translate_gid, "RULE", "The same for groups");
     line.negative_flag("--no-readdirplus", options.readdirplus, "Do not look entries up while listing");
     line.choice("--inline", options.inline_calls, {"auto", "always", "never"},
                 "Which calls a worker makes itself rather than on a ring or a helper");
@@ -164,8 +171,8 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
          {"--posix-acl", "--security-label", "--writeback", "--allow-mmap", "--preserve-noatime",
           "--migration-verify-handles", "--migration-confirm-paths"})
         line.refused(name, false, "it is not built yet");
-    for (const char* const name : {"--xattrmap", "--modcaps", "--uid-map", "--gid-map", "--translate-uid",
-                                   "--translate-gid", "--migration-mode", "--migration-on-error"})
+    for (const char* const name :
+         {"--modcaps", "--uid-map", "--gid-map", "--migration-mode", "--migration-on-error"})
         line.refused(name, true, "it is not built yet");
     std::vector<std::string> old_style;
     line.texts("-o", old_style, "NAME=VALUE,...",

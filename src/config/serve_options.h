@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace viaduct::config {
 
@@ -21,6 +22,9 @@ struct ServeOptions {
     std::uint64_t workers = 0;  // 0: as many as CPUs this process may use, at most 4
     std::string cache = "auto"; // never, metadata, auto, always
     bool xattr = false;
+    std::string xattrmap;                   // rules of fs::XattrMap; empty: names stay as they are
+    std::vector<std::string> translate_uid; // rules of fs::IdMap
+    std::vector<std::string> translate_gid;
     bool readonly = false;
     bool readdirplus = true;
     bool allow_direct_io = false;

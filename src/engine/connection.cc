@@ -9,9 +9,9 @@ namespace {
 
 session::SessionOptions session_options(const config::ServeOptions& options) {
     session::SessionOptions made;
-    made.xattr = options.xattr;
+    made.xattr = serves_xattrs(options);
     made.wishes.readdirplus = options.readdirplus && options.cache != "never";
-    made.wishes.killpriv_v2 = options.killpriv_v2;
+    made.wishes.killpriv_v2 = drops_privileges(options);
     made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
     made.wishes.submounts = options.announce_submounts;
     return made;

@@ -24,7 +24,7 @@ constexpr std::uint16_t kBackgroundMax = 128;
 
 session::SessionOptions session_options(const config::ServeOptions& options) {
     session::SessionOptions made;
-    made.xattr = options.xattr;
+    made.xattr = serves_xattrs(options);
     made.wishes.readdirplus = options.readdirplus && options.cache != "never";
     made.wishes.dont_mask = rt::threads_have_own_umask(); // else the kernel applies the umask
     made.wishes.max_background = kBackgroundMax;

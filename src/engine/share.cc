@@ -4,6 +4,8 @@
 #include "backend/passthrough/passthrough.h"
 #include "engine/fault_rules.h"
 #include "fs/layers/faults.h"
+#include "fs/layers/mapped_ids.h"
+#include "fs/layers/mapped_xattrs.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +26,44 @@ passthrough::InlineMode inline_mode(const std::string& option) {
     return passthrough::InlineMode::automatic;
 }
 
+using Layer = std::unique_ptr<fs::FileSystem>;
+
+Outcome<Layer> with_mapped_xattrs(const config::ServeOptions& options, Layer inner) {
+    if (options.xattrmap.empty()) return inner;
+    auto map = fs::XattrMap::parse(options.xattrmap);
+    if (!map) return usage_failure("--xattrmap: " + map.error().message);
+    return std::make_unique<fs::MappedXattrs>(std::move(inner), std::move(*map));
+}
+
+Outcome<Layer> with_mapped_ids(const config::ServeOptions& options, Layer inner) {
+    auto users = fs::IdMap::parse(options.translate_uid);
+    if (!users) return usage_failure("--translate-uid: " + users.error().message);
+    auto groups = fs::IdMap::parse(options.translate_gid);
+    if (!groups) return usage_failure("--translate-gid: " + groups.error().message);
+    if (users->empty() && groups->empty()) return inner;
+    return std::make_unique<fs::MappedIds>(std::move(inner), std::move(*users), std::move(*groups));
+}
+
+Outcome<Layer> with_faults(const config::ServeOptions& options, Layer inner) {
+    if (options.faults.empty()) return inner;
+    TRY(const auto rules, parse_fault_rules(options.faults));
+    auto faults = std::make_unique<fs::Faults>(std::move(inner));
+    for (const auto& [operation, rule] : rules) faults->set(operation, rule);
+    return faults;
+}
+
 } // namespace
+
+bool serves_xattrs(const config::ServeOptions& options) noexcept {
+    return options.xattr || !options.xattrmap.empty();
+}
+
+bool drops_privileges(const config::ServeOptions& options) {
+    constexpr std::string_view kCapabilities = "security.capability";
+    if (!options.killpriv_v2 || options.xattrmap.empty()) return options.killpriv_v2;
+    const auto map = fs::XattrMap::parse(options.xattrmap);
+    return map && map->to_host(kCapabilities) == std::string{kCapabilities};
+}
 
 Outcome<void> check_share(const std::string& path) {
     struct stat status{};
@@ -38,18 +77,16 @@ Outcome<void> check_share(const std::string& path) {
 }
 
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options) {
-    TRY(auto back_end, passthrough::Passthrough::make({.share = options.share,
-                                                       .cache = cache_policy(options.cache),
-                                                       .inline_mode = inline_mode(options.inline_calls),
-                                                       .xattr = options.xattr,
-                                                       .read_only = options.readonly,
-                                                       .allow_direct_io = options.allow_direct_io,
-                                                       .fold_inodes = !options.announce_submounts}));
-    if (options.faults.empty()) return back_end;
-    TRY(const auto rules, parse_fault_rules(options.faults));
-    auto faults = std::make_unique<fs::Faults>(std::move(back_end));
-    for (const auto& [operation, rule] : rules) faults->set(operation, rule);
-    return faults;
+    TRY(Layer file_system, passthrough::Passthrough::make({.share = options.share,
+                                                           .cache = cache_policy(options.cache),
+                                                           .inline_mode = inline_mode(options.inline_calls),
+                                                           .xattr = serves_xattrs(options),
+                                                           .read_only = options.readonly,
+                                                           .allow_direct_io = options.allow_direct_io,
+                                                           .fold_inodes = !options.announce_submounts}));
+    TRY(file_system, with_mapped_xattrs(options, std::move(file_system)));
+    TRY(file_system, with_mapped_ids(options, std::move(file_system)));
+    return with_faults(options, std::move(file_system));
 }
 
 } // namespace viaduct::engine

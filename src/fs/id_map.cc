@@ -59,7 +59,8 @@ Outcome<void> IdMap::add(Ranges& ranges, Range range) {
     if (next != ranges.begin() && range.first - std::prev(next)->first < std::prev(next)->count)
         overlapped = &*std::prev(next);
     if (overlapped != nullptr)
-        return wrong("covers ids that \"" + overlapped->rule + "\" covers too; the number at the end is a count");
+        return wrong("covers ids that \"" + overlapped->rule +
+                     "\" covers too; the number at the end is a count");
     ranges.insert(next, std::move(range));
     return {};
 }
@@ -79,10 +80,12 @@ Outcome<void> IdMap::add_rule(const std::string& rule) {
     }
     const auto [first, second, third] = numbers;
     if (form->name == "forbid-guest")
-        return add(to_host_, {.first = first, .count = second, .target = 0, .kind = Kind::forbidden, .rule = rule});
+        return add(to_host_,
+                   {.first = first, .count = second, .target = 0, .kind = Kind::forbidden, .rule = rule});
     const Kind kind = form->name.starts_with("squash") ? Kind::one : Kind::each;
     if (form->name == "host" || form->name == "squash-host")
-        return add(to_client_, {.first = first, .count = third, .target = second, .kind = kind, .rule = rule});
+        return add(to_client_,
+                   {.first = first, .count = third, .target = second, .kind = kind, .rule = rule});
     TRY_STATUS(add(to_host_, {.first = first, .count = third, .target = second, .kind = kind, .rule = rule}));
     if (form->name != "map") return {};
     return add(to_client_, {.first = second, .count = third, .target = first, .kind = kind, .rule = rule});

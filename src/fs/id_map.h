@@ -2,7 +2,8 @@
 //
 // IdMap: which user (or group) ids of the client stand for which of the host.
 //
-// The rules are virtiofsd's.  The two directions are independent of each other; what no rule covers stays as it is.
+// The rules are virtiofsd's.  The two directions are independent of each other; what no rule covers stays as
+// it is.
 //   guest:CLIENT:HOST:COUNT         a range of the client's ids to a range of the host's
 //   host:HOST:CLIENT:COUNT          the other way round
 //   map:CLIENT:HOST:COUNT           both

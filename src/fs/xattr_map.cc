@@ -33,10 +33,13 @@ void XattrMap::add_map(std::string key, std::string prepend) {
     const bool all = key.empty();
     rules_.push_back({.type = Type::prefix, .client = true, .server = true, .key = key, .prepend = prepend});
     if (!all) {
-        rules_.push_back({.type = Type::bad, .client = false, .server = true, .key = {}, .prepend = std::move(key)});
-        rules_.push_back({.type = Type::bad, .client = true, .server = false, .key = std::move(prepend), .prepend = {}});
+        rules_.push_back(
+            {.type = Type::bad, .client = false, .server = true, .key = {}, .prepend = std::move(key)});
+        rules_.push_back(
+            {.type = Type::bad, .client = true, .server = false, .key = std::move(prepend), .prepend = {}});
     }
-    rules_.push_back({.type = all ? Type::bad : Type::ok, .client = true, .server = true, .key = {}, .prepend = {}});
+    rules_.push_back(
+        {.type = all ? Type::bad : Type::ok, .client = true, .server = true, .key = {}, .prepend = {}});
 }
 
 Outcome<XattrMap> XattrMap::parse(std::string_view rules) {
@@ -51,9 +54,11 @@ Outcome<XattrMap> XattrMap::parse(std::string_view rules) {
         const char separator = rules.front();
         rules.remove_prefix(1);
         const auto incomplete = [&] {
-            return wrong(std::string{"is not complete; a rule is \":type:scope:key:prepend:\" or \":map:key:prepend:\", "
-                                     "here with '"} +
-                         separator + "' for each ':'");
+            return wrong(
+                std::string{
+                    "is not complete; a rule is \":type:scope:key:prepend:\" or \":map:key:prepend:\", "
+                    "here with '"} +
+                separator + "' for each ':'");
         };
         const auto word = take_field(rules, separator);
         if (!word) return incomplete();

@@ -2,15 +2,15 @@
 //
 // XattrMap: under which names the client's extended attributes are kept on the host.
 //
-// The rule language is virtiofsd's: `:type:scope:key:prepend:`, where the first character is the separator.  The
-// first rule that matches decides.  A name from the client matches a rule of scope client or all when it begins with
-// the key; a name from the host matches one of scope server or all when it begins with `prepend`.
+// The rule language is virtiofsd's: `:type:scope:key:prepend:`, where the first character is the separator.
+// The first rule that matches decides.  A name from the client matches a rule of scope client or all when it
+// begins with the key; a name from the host matches one of scope server or all when it begins with `prepend`.
 //   prefix       the client's name gets `prepend` in front; the host's loses it
 //   ok           the name stays as it is
 //   bad          the client is refused with EPERM; the host's name is hidden
 //   unsupported  the same with EOPNOTSUPP
-//   `:map:key:prepend:`, once and last, stands for the rules that keep what begins with the key under `prepend`, and
-//   let the client reach nothing there by another name.
+//   `:map:key:prepend:`, once and last, stands for the rules that keep what begins with the key under
+//   `prepend`, and let the client reach nothing there by another name.
 // Names that no rule matches are refused with EPERM and hidden.
 #pragma once
 

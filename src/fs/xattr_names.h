@@ -21,8 +21,8 @@ constexpr bool is_acl_name(std::string_view name) noexcept {
     return name == "system.posix_acl_access" || name == "system.posix_acl_default";
 }
 
-// Puts the names of `all` into `into`, each as shown(name) has it; nullopt leaves it out.  The bytes they take; with
-// an empty `into` that is all that is asked for.  ERANGE: they do not fit.
+// Puts the names of `all` into `into`, each as shown(name) has it; nullopt leaves it out.  The bytes they
+// take; with an empty `into` that is all that is asked for.  ERANGE: they do not fit.
 template <class Shown>
 Result<std::size_t> put_xattr_names(std::string_view all, std::span<std::byte> into, Shown shown) {
     std::size_t bytes = 0;

@@ -2,8 +2,8 @@
 //
 // MappedIds: a layer behind which the ids of users and groups are the host's.
 //
-// What the client makes belongs to the host's id of its caller, and attributes name the client's id of their owner.
-// A forbidden id can make nothing and be given nothing (EPERM); it can use what is there.
+// What the client makes belongs to the host's id of its caller, and attributes name the client's id of their
+// owner. A forbidden id can make nothing and be given nothing (EPERM); it can use what is there.
 #pragma once
 
 #include "fs/id_map.h"

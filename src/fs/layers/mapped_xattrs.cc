@@ -30,7 +30,8 @@ FileSystem::Async<std::size_t> MappedXattrs::listxattr(const Caller& caller, Nod
 }
 
 // The host's names may be longer than the client's, so they need room of their own.
-rt::Task<Result<std::size_t>> MappedXattrs::list(const Caller& caller, NodeId node, std::span<std::byte> into) {
+rt::Task<Result<std::size_t>> MappedXattrs::list(const Caller& caller, NodeId node,
+                                                 std::span<std::byte> into) {
     std::vector<std::byte> all(kXattrListBytesMax);
     auto async = inner().listxattr(caller, node, all);
     const auto bytes = co_await std::move(async);

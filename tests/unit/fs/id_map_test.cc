@@ -43,7 +43,8 @@ TEST(IdMap, a_map_goes_both_ways) {
 }
 
 TEST(IdMap, many_squash_to_one) {
-    const IdMap map = map_of({"squash-guest:0:1001:4294967295", "host:1001:1000:1", "squash-host:2000:7:100"});
+    const IdMap map =
+        map_of({"squash-guest:0:1001:4294967295", "host:1001:1000:1", "squash-host:2000:7:100"});
     EXPECT_EQ(map.to_host(0), 1001U);
     EXPECT_EQ(map.to_host(4294967294U), 1001U);
     EXPECT_EQ(map.to_client(1001), 1000U);
@@ -72,7 +73,8 @@ TEST(IdMap, mistakes_name_the_rule_and_what_would_be_right) {
     EXPECT_EQ(message({"0:1000:1"}), "\"0:1000:1\" begins with no known word; it takes guest, host, map, "
                                      "squash-guest, squash-host or forbid-guest");
     EXPECT_EQ(message({"guest:0:10"}), "\"guest:0:10\" is not of the form guest:GUEST_ID:HOST_ID:COUNT");
-    EXPECT_EQ(message({"forbid-guest:0:10:3"}), "\"forbid-guest:0:10:3\" is not of the form forbid-guest:GUEST_ID:COUNT");
+    EXPECT_EQ(message({"forbid-guest:0:10:3"}),
+              "\"forbid-guest:0:10:3\" is not of the form forbid-guest:GUEST_ID:COUNT");
     for (const char* const number : {"a", "", "-1", "4294967296", "0x10", "1 "})
         EXPECT_EQ(message({std::string{"map:"} + number + ":0:1"}),
                   std::string{"\"map:"} + number + ":0:1\" has \"" + number +
@@ -81,9 +83,9 @@ TEST(IdMap, mistakes_name_the_rule_and_what_would_be_right) {
               "\"guest:1:1000:4294967295\" reaches beyond the last id, 4294967294; give a smaller count");
     EXPECT_EQ(message({"squash-guest:0:4294967295:1"}),
               "\"squash-guest:0:4294967295:1\" reaches beyond the last id, 4294967294; give a smaller count");
-    for (const auto& [first, second] : {std::pair{"guest:0:5:10", "forbid-guest:9:5"},
-                                        std::pair{"guest:5:5:10", "map:0:0:6"},
-                                        std::pair{"guest:5:5:1", "squash-guest:0:0:100"}})
+    for (const auto& [first, second] :
+         {std::pair{"guest:0:5:10", "forbid-guest:9:5"}, std::pair{"guest:5:5:10", "map:0:0:6"},
+          std::pair{"guest:5:5:1", "squash-guest:0:0:100"}})
         EXPECT_EQ(message({first, second}), std::string{"\""} + second + "\" covers ids that \"" + first +
                                                 "\" covers too; the number at the end is a count");
 }

@@ -78,7 +78,6 @@ struct OneFile final : Forwarding {
     std::string names;
 };
 
-
 struct Mapped : testing::TestWithParam<bool> {
     // `call()` gives an Async; called and awaited on a worker.
     template <class Call> auto wait_for(Call call) {
@@ -96,9 +95,10 @@ struct Mapped : testing::TestWithParam<bool> {
 };
 
 struct MappedIdsTest : Mapped {
-    MappedIds ids{std::unique_ptr<FileSystem>{file},
-                  *IdMap::parse(std::vector<std::string>{"map:1000:1001:1", "forbid-guest:0:10"}),
-                  *IdMap::parse(std::vector<std::string>{"squash-guest:0:100:4294967295", "host:100:1000:1"})};
+    MappedIds ids{
+        std::unique_ptr<FileSystem>{file},
+        *IdMap::parse(std::vector<std::string>{"map:1000:1001:1", "forbid-guest:0:10"}),
+        *IdMap::parse(std::vector<std::string>{"squash-guest:0:100:4294967295", "host:100:1000:1"})};
     const Caller user{.uid = 1000, .gid = 5};
     const Caller root{};
 };

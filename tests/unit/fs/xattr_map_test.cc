@@ -111,7 +111,8 @@ TEST(XattrMap, mistakes_name_the_rule_and_what_would_be_right) {
               "rule 2 has the type \"no\"; it takes prefix, ok, bad, unsupported or map");
     EXPECT_EQ(message(":ok:some:::"), "rule 1 has the scope \"some\"; it takes client, server or all");
     EXPECT_EQ(message(":map::user.::ok:all:::"), "rule 2 follows a map rule; that one comes last");
-    for (const char* const rules : {":", ":ok", ":ok:all", ":ok:all:", ":ok:all::", ":map:a:b", ":ok:all:::x"})
+    for (const char* const rules :
+         {":", ":ok", ":ok:all", ":ok:all:", ":ok:all::", ":map:a:b", ":ok:all:::x"})
         EXPECT_NE(message(rules).find("is not complete"), std::string::npos) << rules;
 }
 
