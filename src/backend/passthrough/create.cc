@@ -97,7 +97,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         if (fd >= 0) {
             made.file = {.fd = Fd{fd}, .direct = (host & O_DIRECT) != 0};
             // The node is what was made, whatever has become of the name.
-            TRY(made.found.fd, proc_.open(fd, O_PATH));
+            TRY(made.found.fd, proc_.open_path(fd));
             TRY_STATUS(stat_found(made.found));
             made.found.mount = dir.mount;
             return made;
@@ -127,7 +127,7 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
         if (fd < 0) return fail(blame(dir.fd, -fd));
         Made made;
         made.file = {.fd = Fd{fd}, .direct = (host & O_DIRECT) != 0};
-        TRY(made.found.fd, proc_.open(fd, O_PATH));
+        TRY(made.found.fd, proc_.open_path(fd));
         TRY_STATUS(stat_found(made.found));
         made.found.mount = dir.mount;
         return made;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 
 namespace viaduct::passthrough {
@@ -82,10 +83,31 @@ int missing_in(int dir) noexcept {
     return ENOENT;
 }
 
-Result<ProcFd> ProcFd::make() {
+namespace {
+
+// Without OPEN_TREE_CLONE it is open(2) with O_PATH, of a descriptor's object where the path is empty, and
+// asks for no capability.
+int path_of(int fd) noexcept {
+    return ::open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLOEXEC);
+}
+
+} // namespace
+
+Result<ProcFd> ProcFd::make(bool open_tree) {
     Fd dir{::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (!dir) return fail(errno);
-    return ProcFd{std::move(dir)};
+    if (open_tree) {
+        const Fd probe{path_of(dir.get())};
+        open_tree = static_cast<bool>(probe);
+    }
+    return ProcFd{std::move(dir), open_tree};
+}
+
+Result<Fd> ProcFd::open_path(int fd) const noexcept {
+    if (!open_tree_) return open(fd, O_PATH);
+    const int opened = path_of(fd);
+    if (opened < 0) return fail(errno == EMFILE ? ENFILE : errno);
+    return Fd{opened};
 }
 
 Result<Fd> ProcFd::open(int fd, int flags) const noexcept {

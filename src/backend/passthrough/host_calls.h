@@ -54,11 +54,13 @@ inline Errno blame(int dir, int error) noexcept {
 // Re-opening what an O_PATH descriptor stands for.
 class ProcFd {
 public:
-    // Holds /proc/self/fd.
-    static Result<ProcFd> make();
+    // Holds /proc/self/fd.  `open_tree` false: as where a kernel or a seccomp profile has no open_tree(2).
+    static Result<ProcFd> make(bool open_tree = true);
 
     // `flags` of open(2), without O_NOFOLLOW.  The object's type is known and fit to be opened.
     Result<Fd> open(int fd, int flags) const noexcept;
+    // An O_PATH descriptor of the same object.  open_tree(2) needs no walk through /proc for it.
+    Result<Fd> open_path(int fd) const noexcept;
     int dir() const noexcept { return dir_.get(); }
 
     // The decimal name of a descriptor in that directory, or its whole path for calls without an *at form.
@@ -69,8 +71,9 @@ public:
     static Text path(int fd) noexcept;
 
 private:
-    explicit ProcFd(Fd dir) noexcept : dir_(std::move(dir)) {}
+    ProcFd(Fd dir, bool open_tree) noexcept : dir_(std::move(dir)), open_tree_(open_tree) {}
     Fd dir_;
+    bool open_tree_;
 };
 
 } // namespace viaduct::passthrough

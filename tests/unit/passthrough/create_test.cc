@@ -126,6 +126,39 @@ TEST_P(Create, device_numbers_pass_unchanged) {
     EXPECT_EQ(made->attr.device_minor, 0x12345U);
 }
 
+// A program on the host replaces each new file at once by another: the node is what was made all the same.
+TEST_P(Create, node_is_what_was_made_whatever_becomes_of_the_name) {
+    std::atomic<bool> over = false;
+    std::thread replacing{[&] {
+        const std::string file = share.dir.path("f");
+        const std::string other = share.dir.path("other");
+        while (!over) {
+            put(other, "other");
+            if (::access(file.c_str(), F_OK) == 0) ::rename(other.c_str(), file.c_str());
+        }
+    }};
+    int made = 0;
+    for (int i = 0; i < 500; ++i) {
+        ::unlink(share.dir.path("f").c_str());
+        const auto created = create(kRoot, "f", O_RDWR | O_EXCL, 0600);
+        if (!created) {
+            EXPECT_EQ(created.error(), Errno{EEXIST});
+            continue;
+        }
+        ++made;
+        EXPECT_EQ(share.write(created->opened.handle, 0, "made"), 4U);
+        const auto by_node = share.open(created->entry.node, O_RDONLY);
+        ASSERT_TRUE(by_node);
+        EXPECT_EQ(share.read(by_node->handle, 0, 10), "made");
+        EXPECT_TRUE(share.release(by_node->handle));
+        EXPECT_TRUE(share.release(created->opened.handle));
+        share.run([&] { share.fs->forget(created->entry.node, ~0ULL); });
+    }
+    over = true;
+    replacing.join();
+    EXPECT_GT(made, 0);
+}
+
 TEST_P(Create, errors_are_the_hosts) {
     put(share.dir.path("f"), "x");
     ASSERT_TRUE(mkdir(kRoot, "d", 0755));
@@ -217,6 +250,28 @@ TEST(PassthroughCredentials, first_switch_of_a_thread_loses_none_of_its_capabili
             EXPECT_EQ(effective_capabilities(), before);
         }
     }}.join();
+}
+
+TEST(PassthroughProcFd, path_descriptor_stands_for_the_same_object_with_and_without_open_tree) {
+    const TempDir dir;
+    put(dir.path("f"), "x");
+    const Fd file{::open(dir.path("f").c_str(), O_RDWR | O_CLOEXEC)};
+    ASSERT_EQ(::unlink(dir.path("f").c_str()), 0);
+    put(dir.path("f"), "another");
+    for (const bool open_tree : {true, false}) {
+        const auto proc = ProcFd::make(open_tree);
+        ASSERT_TRUE(proc);
+        const auto path = proc->open_path(file.get());
+        ASSERT_TRUE(path);
+        EXPECT_NE(::fcntl(path->get(), F_GETFL) & O_PATH, 0);
+        EXPECT_NE(::fcntl(path->get(), F_GETFD) & FD_CLOEXEC, 0);
+        struct stat of_file{};
+        struct stat of_path{};
+        ASSERT_EQ(::fstat(file.get(), &of_file), 0);
+        ASSERT_EQ(::fstat(path->get(), &of_path), 0);
+        EXPECT_EQ(of_path.st_ino, of_file.st_ino);
+        EXPECT_EQ(of_path.st_nlink, 0U);
+    }
 }
 
 TEST(PassthroughThreads, forget_of_a_node_that_is_being_created_costs_that_request_only) {
