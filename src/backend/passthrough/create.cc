@@ -14,7 +14,7 @@ FileSystem::Async<Entry> Passthrough::symlink(const Caller& caller, NodeId paren
     auto make = [target = std::move(target)](int dir, const char* child) {
         return ::symlinkat(target.c_str(), dir, child);
     };
-    return make_entry(caller, parent, name, 0, std::move(make));
+    return make_entry(caller, parent, name, {}, std::move(make));
 }
 
 FileSystem::Async<Entry> Passthrough::mknod(const Caller& caller, NodeId parent, const Name& name,
@@ -22,13 +22,13 @@ FileSystem::Async<Entry> Passthrough::mknod(const Caller& caller, NodeId parent,
     // FUSE's 32-bit form of a device number.
     const dev_t number = ::makedev((device & 0xfff00) >> 8, (device & 0xff) | ((device >> 12) & 0xfff00));
     auto make = [mode, number](int dir, const char* child) { return ::mknodat(dir, child, mode, number); };
-    return make_entry(caller, parent, name, umask, make);
+    return make_entry(caller, parent, name, {.umask = umask, .mode = mode}, make);
 }
 
 FileSystem::Async<Entry> Passthrough::mkdir(const Caller& caller, NodeId parent, const Name& name,
                                             std::uint32_t mode, std::uint32_t umask) {
     auto make = [mode](int dir, const char* child) { return ::mkdirat(dir, child, mode & 07777); };
-    return make_entry(caller, parent, name, umask, make);
+    return make_entry(caller, parent, name, {.umask = umask, .mode = mode}, make);
 }
 
 FileSystem::Async<Entry> Passthrough::link(const Caller&, NodeId id, NodeId new_parent,
@@ -93,7 +93,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         const int create_flags = (host & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, name.c_str(), create_flags, mode & 07777); };
         Made made;
-        const int fd = credentials_.as(caller, umask, step);
+        const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
         if (fd >= 0) {
             made.file = {.fd = Fd{fd}, .direct = (host & O_DIRECT) != 0};
             // The node is what was made, whatever has become of the name.
@@ -122,7 +122,7 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
         const int create_flags =
             (host & ~O_TRUNC) | O_TMPFILE | (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, ".", create_flags, mode & 07777); };
-        const int fd = credentials_.as(caller, umask, step);
+        const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
         if (fd == -EMFILE) return fail(ENFILE);
         if (fd < 0) return fail(blame(dir.fd, -fd));
         Made made;

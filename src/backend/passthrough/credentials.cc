@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/passthrough/credentials.h"
 
+#include "base/assert.h"
+
+#include <array>
 #include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,10 +14,25 @@
 namespace viaduct::passthrough {
 namespace {
 
-// The calling thread's capabilities when it first switched; nothing changes them later but the code below.
+// Ids that the calling thread has taken before.  One that could be taken can be taken again, as the map of a
+// user namespace is written once.
+class TakenIds {
+public:
+    bool has(std::uint32_t id) const noexcept { return places_[id % kPlaces] == std::uint64_t{id} + 1; }
+    void add(std::uint32_t id) noexcept { places_[id % kPlaces] = std::uint64_t{id} + 1; }
+
+private:
+    static constexpr std::size_t kPlaces = 16;
+    std::array<std::uint64_t, kPlaces> places_{}; // the id and 1; 0: none
+};
+
+// The calling thread when it first switched; nothing changes it later but the code below.
 struct ThreadCapabilities {
     __user_cap_data_struct data[2] = {};
     bool known = false;
+    bool follow_user = true; // the kernel takes and gives some as the user changes
+    TakenIds users;
+    TakenIds groups;
 };
 
 ThreadCapabilities& thread_capabilities() noexcept {
@@ -20,6 +40,8 @@ ThreadCapabilities& thread_capabilities() noexcept {
     if (!capabilities.known) {
         __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
         ::syscall(SYS_capget, &header, capabilities.data);
+        const int bits = ::prctl(PR_GET_SECUREBITS);
+        capabilities.follow_user = bits < 0 || (bits & SECBIT_NO_SETUID_FIXUP) == 0;
         capabilities.known = true;
     }
     return capabilities;
@@ -42,10 +64,26 @@ void set_effective(bool with_fsetid) noexcept {
     ::syscall(SYS_capset, &header, data);
 }
 
-// setfsuid and setfsgid report no failure; asking again with an id that cannot be tells.
-bool set_fs_id(long call, std::uint32_t id) noexcept {
-    ::syscall(call, id);
-    return static_cast<std::uint32_t>(::syscall(call, ~0U)) == id;
+// setfsuid and setfsgid report no failure: they return the id that was in force before.  Asked with an id
+// that cannot be, they change nothing.
+std::uint32_t fs_id(long call, std::uint32_t id = ~0U) noexcept {
+    return static_cast<std::uint32_t>(::syscall(call, id));
+}
+
+// false: there is no such id.  For one that was taken before give_back() sees it, from what it is told
+// anyway.
+bool take(long call, std::uint32_t id, TakenIds& taken) noexcept {
+    fs_id(call, id);
+    if (taken.has(id)) return true;
+    if (fs_id(call) != id) return false;
+    taken.add(id);
+    return true;
+}
+
+// Memory of the kernel may be short in the cgroup, and then ids stay as they were.
+void give_back(long call, std::uint32_t id, std::uint32_t own) noexcept {
+    ASSERT(fs_id(call, own) == id);
+    ASSERT(fs_id(call) == own);
 }
 
 } // namespace
@@ -56,33 +94,35 @@ Credentials::Credentials() : uid_(::geteuid()), gid_(::getegid()) {
 }
 
 Credentials::Switched::Switched(const Credentials& credentials, const fs::Caller& caller,
-                                std::uint32_t umask) noexcept
+                                const Making& making) noexcept
     : own(credentials) {
-    if (umask != 0) {
+    if (making.umask != 0) {
         masked = true;
-        umask_before = ::umask(umask); // this thread's alone, see rt/thread.h
+        umask_before = ::umask(making.umask); // this thread's alone, see rt/thread.h
     }
     if (!own.can_switch_) return;
     // Read before the first switch ever on this thread, which may take some of them.
-    thread_capabilities();
+    ThreadCapabilities& thread = thread_capabilities();
     if (caller.gid != own.gid_) {
         group = true;
-        complete = set_fs_id(SYS_setfsgid, caller.gid);
+        complete = take(SYS_setfsgid, caller.gid, thread.groups);
+        gid = complete ? caller.gid : own.gid_;
     }
     if (complete && caller.uid != own.uid_) {
         user = true;
-        complete = set_fs_id(SYS_setfsuid, caller.uid);
-        // Also brings back what leaving uid 0 may have taken.
-        set_effective(false);
+        complete = take(SYS_setfsuid, caller.uid, thread.users);
+        uid = complete ? caller.uid : own.uid_;
+        // Brings back what leaving uid 0 has taken.  CAP_FSETID matters to what has the set-group-id bit
+        // alone (mode_strip_sgid() in the kernel).
+        capabilities = thread.follow_user || (making.mode & S_ISGID) != 0;
+        if (capabilities) set_effective((making.mode & S_ISGID) == 0);
     }
 }
 
 Credentials::Switched::~Switched() {
-    if (user) {
-        ::syscall(SYS_setfsuid, own.uid_);
-        set_effective(true);
-    }
-    if (group) ::syscall(SYS_setfsgid, own.gid_);
+    if (user) give_back(SYS_setfsuid, uid, own.uid_);
+    if (capabilities) set_effective(true);
+    if (group) give_back(SYS_setfsgid, gid, own.gid_);
     if (masked) ::umask(umask_before);
 }
 

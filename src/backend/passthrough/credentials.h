@@ -18,16 +18,24 @@ public:
     // The process's; after it has given up what it gives up.
     Credentials();
 
+    // What is made as somebody.
+    struct Making {
+        std::uint32_t umask = 0;
+        std::uint32_t mode = 0; // asked for; 0 for symbolic links
+    };
+
     // Calls `function` with the caller's file-system ids and umask; new objects then belong to the caller.
-    // Access is not checked again, the client's kernel has done so: capabilities stay, but for CAP_FSETID, so
-    // that set-group-id bits are dropped as they would be for that user.
-    // `function` makes one system call and returns what it returned; the result is that or -errno.
-    // -EOVERFLOW: these ids do not exist in our user namespace.
+    // Access is not checked again, the client's kernel has done so: capabilities stay, but for CAP_FSETID
+    // where the mode has the set-group-id bit, so that it is dropped as it would be for that user. `function`
+    // makes one system call and returns what it returned; the result is that or -errno. -EOVERFLOW: these ids
+    // do not exist in our user namespace. The process ends when its own ids do not come back, or when ids
+    // that this thread has had before were not taken: what it would make from then on, or has just made,
+    // belongs to somebody else.
     template <class Function>
-    int as(const fs::Caller& caller, std::uint32_t umask, Function&& function) const noexcept {
-        if (umask == 0 && (!can_switch_ || (caller.uid == uid_ && caller.gid == gid_)))
+    int as(const fs::Caller& caller, const Making& making, Function&& function) const noexcept {
+        if (making.umask == 0 && (!can_switch_ || (caller.uid == uid_ && caller.gid == gid_)))
             return result(function());
-        const Switched switched{*this, caller, umask};
+        const Switched switched{*this, caller, making};
         if (!switched.complete) return -EOVERFLOW;
         return result(function());
     }
@@ -44,13 +52,16 @@ private:
     static int result(int value) noexcept { return value < 0 ? -errno : value; }
 
     struct Switched {
-        Switched(const Credentials& own, const fs::Caller& caller, std::uint32_t umask) noexcept;
+        Switched(const Credentials& own, const fs::Caller& caller, const Making& making) noexcept;
         ~Switched();
         const Credentials& own;
         bool group = false;
         bool user = false;
+        bool capabilities = false;
         bool masked = false;
         bool complete = true;
+        std::uint32_t gid = 0; // in force, where `group` is set
+        std::uint32_t uid = 0; // in force, where `user` is set
         std::uint32_t umask_before = 0;
     };
     // Keeps errno.

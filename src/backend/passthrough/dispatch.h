@@ -113,13 +113,13 @@ rt::Task<Result<Entry>> Passthrough::entry_away(OpClass op, std::uint16_t mount,
 // Makes a name in `parent`: `make(dir, name)` is one system call, made as the caller.
 template <class Make>
 FileSystem::Async<Entry> Passthrough::make_entry(const Caller& caller, NodeId parent, const Name& name,
-                                                 std::uint32_t umask, Make make) {
+                                                 Credentials::Making making, Make make) {
     if (options_.read_only) return fail(EROFS);
     TRY(Node* const node, nodes_->find(parent));
     const Dir dir{*node};
-    auto call = [this, caller, umask, dir, name, make = std::move(make)]() -> Result<Found> {
+    auto call = [this, caller, making, dir, name, make = std::move(make)]() -> Result<Found> {
         const auto step = [&] { return make(dir.fd, name.c_str()); };
-        if (const int made = credentials_.as(caller, umask, step); made < 0)
+        if (const int made = credentials_.as(caller, making, step); made < 0)
             return fail(blame(dir.fd, -made));
         auto found = find_child(dir, name.c_str(), Crossing::refused);
         // Something was mounted on it, or it was removed, in that very moment.

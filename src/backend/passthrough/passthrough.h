@@ -166,7 +166,7 @@ private:
     template <class Call>
     rt::Task<Result<Entry>> entry_away(OpClass op, std::uint16_t mount, Pins pins, Dir dir, Call call);
     template <class Make>
-    Async<Entry> make_entry(const Caller& caller, NodeId parent, const Name& name, std::uint32_t umask,
+    Async<Entry> make_entry(const Caller& caller, NodeId parent, const Name& name, Credentials::Making making,
                             Make make);
     template <class Call> Async<Created> run_made(Node& dir, std::uint32_t flags, Call call);
     template <class Call>

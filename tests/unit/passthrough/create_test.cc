@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "rt/thread.h"
 #include "unit/passthrough/share.h"
 
 #include <csignal>
@@ -234,22 +235,57 @@ std::uint64_t effective_capabilities() {
     return std::uint64_t{data[1].effective} << 32 | data[0].effective;
 }
 
-// On a thread whose capabilities do follow its user, which those of rt/thread.h do not.
-TEST(PassthroughCredentials, first_switch_of_a_thread_loses_none_of_its_capabilities) {
+constexpr std::uint64_t kFsetid = std::uint64_t{1} << CAP_FSETID;
+
+// Switches to kUser twice, for what has the set-group-id bit and for what has not.
+void expect_capabilities_to_stay() {
+    const Credentials credentials;
+    const std::uint64_t before = effective_capabilities();
+    for (const std::uint32_t mode : {0755U, 02755U, 0755U, 02755U}) {
+        std::uint64_t inside = 0;
+        credentials.as(kUser, {.mode = mode}, [&inside] {
+            inside = effective_capabilities();
+            return 0;
+        });
+        EXPECT_EQ(inside, (mode & S_ISGID) != 0 ? before & ~kFsetid : before) << mode;
+        EXPECT_EQ(effective_capabilities(), before);
+    }
+}
+
+TEST(PassthroughCredentials, switch_loses_no_capability_but_the_one_for_set_group_id_bits) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    rt::start_thread("test", expect_capabilities_to_stay).join();
+    // On a thread whose capabilities do follow its user, which those of rt/thread.h do not.
+    std::thread{expect_capabilities_to_stay}.join();
+}
+
+TEST(PassthroughCredentials, ids_that_cannot_be_are_refused_and_the_thread_stays_itself) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     const Credentials credentials;
-    std::thread{[&credentials] {
-        const std::uint64_t before = effective_capabilities();
-        for (int i = 0; i < 2; ++i) {
-            std::uint64_t inside = 0;
-            credentials.as(kUser, 0, [&inside] {
-                inside = effective_capabilities();
-                return 0;
-            });
-            EXPECT_EQ(inside, before & ~(std::uint64_t{1} << CAP_FSETID));
-            EXPECT_EQ(effective_capabilities(), before);
-        }
-    }}.join();
+    const auto called = [] {
+        ADD_FAILURE() << "called";
+        return 0;
+    };
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(credentials.as({.uid = ~0U, .gid = 5, .pid = 1}, {}, called), -EOVERFLOW);
+        EXPECT_EQ(credentials.as({.uid = 5, .gid = ~0U, .pid = 1}, {}, called), -EOVERFLOW);
+        EXPECT_EQ(::syscall(SYS_setfsuid, ~0U), 0);
+        EXPECT_EQ(::syscall(SYS_setfsgid, ~0U), 0);
+    }
+}
+
+// What was made belongs to somebody else then.
+TEST(PassthroughCredentialsDeathTest, thread_whose_ids_are_not_what_they_should_be_ends_the_process) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const Credentials credentials;
+    const auto with_other_id = [](long call) {
+        return [call] {
+            ::syscall(call, 4321);
+            return 0;
+        };
+    };
+    EXPECT_DEATH(credentials.as(kUser, {}, with_other_id(SYS_setfsuid)), "fs_id");
+    EXPECT_DEATH(credentials.as(kUser, {}, with_other_id(SYS_setfsgid)), "fs_id");
 }
 
 TEST(PassthroughProcFd, path_descriptor_stands_for_the_same_object_with_and_without_open_tree) {
