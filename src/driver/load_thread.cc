@@ -115,7 +115,7 @@ void LoadThread::begin_all() {
         ++begun_;
         begin(*slot);
     }
-    for (OnQueue& on_queue : queues_) send(on_queue);
+    send_all();
 }
 
 void LoadThread::begin(LoadSlot& slot) {
@@ -129,11 +129,13 @@ void LoadThread::put(LoadSlot& slot) {
         const std::uint32_t queue = load_.device_.request_queue_of_cpu(cpu_);
         slot.set_queue(load_.device_.request_queue(queue < load_.options().queues ? queue : 0));
     }
-    of(slot.queue()).batch.push_back(&slot);
+    OnQueue& on_queue = of(slot.queue());
+    if (on_queue.batch.empty()) to_send_.push_back(&on_queue);
+    on_queue.batch.push_back(&slot);
 }
 
 LoadThread::OnQueue& LoadThread::of(const RequestQueue& queue) {
-    if (queues_.size() == 1) return queues_.front();
+    if (visiting_ != nullptr && visiting_->queue == &queue) return *visiting_;
     return *std::ranges::find(queues_, &queue, &OnQueue::queue);
 }
 
@@ -151,9 +153,10 @@ bool LoadThread::sweep() {
         if (back_.empty()) continue;
         news = true;
         if (times_each) now_ = std::chrono::steady_clock::now();
+        visiting_ = &on_queue;
         for (LoadSlot* const slot : back_) advance(*slot);
         back_.clear();
-        for (OnQueue& to_send : queues_) send(to_send);
+        send_all();
     }
     if (news && !times_each) now_ = std::chrono::steady_clock::now();
     return news;
@@ -180,8 +183,12 @@ void LoadThread::advance(LoadSlot& slot) {
     begin(slot);
 }
 
+void LoadThread::send_all() {
+    for (OnQueue* const on_queue : to_send_) send(*on_queue);
+    to_send_.clear();
+}
+
 void LoadThread::send(OnQueue& on_queue) {
-    if (on_queue.batch.empty()) return;
     outstanding_ += on_queue.batch.size();
     for (Request* const request : on_queue.batch) static_cast<LoadSlot*>(request)->submitted_cpu = cpu_;
     const Status sent = on_queue.staged != nullptr ? on_queue.staged->submit(on_queue.batch)

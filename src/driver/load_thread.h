@@ -37,6 +37,7 @@ private:
     void begin(LoadSlot& slot);
     bool sweep();
     void advance(LoadSlot& slot);
+    void send_all();
     void send(OnQueue& on_queue);
     void take_inbox();
     void look_at_cpu();
@@ -50,7 +51,9 @@ private:
     const std::uint32_t number_;
     std::span<const std::unique_ptr<LoadSlot>> slots_;
     std::vector<OnQueue> queues_;
-    std::vector<LoadSlot*> back_; // have come back on this thread
+    OnQueue* visiting_ = nullptr;   // whose answers are being looked at
+    std::vector<OnQueue*> to_send_; // queues with a batch
+    std::vector<LoadSlot*> back_;   // have come back on this thread
     LoadResult result_;
     std::uint64_t begun_ = 0;
     std::uint64_t outstanding_ = 0;
