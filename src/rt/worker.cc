@@ -215,8 +215,11 @@ bool Worker::deliver_messages() {
 
 bool Worker::sweep_sources() {
     bool worked = false;
-    for (sweeping_ = 0; sweeping_ < sources_.size();)
+    for (sweeping_ = 0; sweeping_ < sources_.size();) {
+        // Its memory was written by another processor: it comes over while this one is served.
+        if (sweeping_ + 1 < sources_.size()) sources_[sweeping_ + 1]->approach();
         worked |= sources_[sweeping_++]->sweep(options_.budget) == Source::Visit::worked;
+    }
     return worked;
 }
 

@@ -41,6 +41,8 @@ public:
     virtual Visit sweep(const VisitBudget& budget) = 0;
     // The worker is about to wait: see to it that it is woken for new work.  true: there is work already.
     virtual bool arm() = 0;
+    // Its turn comes next: what sweep() touches first may come into the cache meanwhile.
+    virtual void approach() noexcept {}
 
 protected:
     ~Source() = default;

@@ -29,6 +29,10 @@ public:
     Result<bool> pop(Chain& chain) {
         return std::visit([&](auto& queue) { return queue.pop(chain); }, queue_);
     }
+    // Work is going to be looked for soon: what pop() and publish() touch first may come into the cache.
+    void approach() const {
+        std::visit([](const auto& queue) { queue.approach(); }, queue_);
+    }
     // Stages a used element; the guest sees it after publish().  Any order of tickets.
     void push(ChainTicket ticket, std::uint32_t written_bytes) {
         std::visit([&](auto& queue) { queue.push(ticket, written_bytes); }, queue_);

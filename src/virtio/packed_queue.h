@@ -29,6 +29,11 @@ public:
         return take(flags, chain);
     }
 
+    void approach() const {
+        // Read, and written soon afterwards.
+        prefetch_to_write(ring_ + avail_.offset);
+    }
+
     // Writes the element; only the flags of the first one staged wait for publish().  The driver takes
     // elements in order, so it meets none of them before that one.
     void push(ChainTicket ticket, std::uint32_t written_bytes) {

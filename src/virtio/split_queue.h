@@ -31,6 +31,11 @@ public:
         return take(chain);
     }
 
+    void approach() const {
+        prefetch_to_read(avail_);
+        prefetch_to_write(used_);
+    }
+
     void push(ChainTicket ticket, std::uint32_t written_bytes) {
         if (used_ == nullptr) [[unlikely]]
             return; // set_memory() lost the ring

@@ -72,6 +72,9 @@ public:
 
     Visit sweep(const rt::VisitBudget& budget) override;
     bool arm() override;
+    void approach() noexcept override {
+        if (queue_) queue_->approach();
+    }
 
 private:
     // A memory table and how many requests in flight use it.  Counted by the worker alone: a request writes

@@ -264,6 +264,28 @@ Task<void> remove_source(Worker& worker, Source& source) {
     co_return;
 }
 
+struct NotedSource final : Source {
+    NotedSource(std::string& all, char letter) : notes(all), name(letter) {}
+    std::string& notes;
+    const char name;
+    Visit sweep(const VisitBudget&) override {
+        notes += name;
+        return Visit::idle;
+    }
+    bool arm() override { return false; }
+    void approach() noexcept override { notes += static_cast<char>(name - 'A' + 'a'); }
+};
+
+TEST_P(RingKinds, source_is_told_that_its_turn_is_next_before_the_one_ahead_of_it_is_swept) {
+    std::string notes;
+    NotedSource sources[] = {{notes, 'A'}, {notes, 'B'}, {notes, 'C'}};
+    const auto worker = make();
+    for (NotedSource& source : sources) test::run_on(*worker, add_source(*worker, source));
+    for (NotedSource& source : sources) test::run_on(*worker, remove_source(*worker, source));
+    EXPECT_NE(notes.find("bAcBC"), std::string::npos) << notes;
+    EXPECT_EQ(notes.find('a'), std::string::npos) << notes;
+}
+
 TEST_P(RingKinds, sources_are_swept_until_none_has_work) {
     const auto worker = make();
     TestSource one{5};
