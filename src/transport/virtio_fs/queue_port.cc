@@ -49,6 +49,7 @@ Status QueuePort::start(vhost::QueueSetup setup, std::shared_ptr<const vhost::Me
     if (!queue) return fail(queue.error());
     if (setup.kick) TRY_STATUS(worker_.ring().watch(setup.kick.get(), *this));
     queue_.emplace(*queue);
+    queue_->suppress_kicks(); // until arm(): a new ring asks for them
     uses_.push_back(std::make_unique<MemoryUse>(std::move(table)));
     kick_ = std::move(setup.kick);
     call_ = std::move(setup.call);
@@ -190,15 +191,23 @@ bool QueuePort::serve_one() {
 }
 
 rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
+    // What others have completed since the visit before goes out with this one.
+    if (!serves() || !has_room() || !queue_->has_work()) {
+        flush();
+        return Visit::idle;
+    }
     std::uint32_t served = 0;
     std::uint32_t unpublished = 0;
     std::uint64_t published = rt::ticks();
     visit_bytes_ = 0;
-    while (served < budget.requests && visit_bytes_ < budget.bytes && enabled_ && accepting_ && !broken_ &&
-           has_room() && serve_one()) {
+    while (serve_one()) {
+        ++served;
+        // An empty ring is found out first, and before a request object is taken for it: where each queue has
+        // one request outstanding, every second look is at an empty ring.
+        if (!queue_ || !queue_->has_work()) break;
+        if (served >= budget.requests || visit_bytes_ >= budget.bytes || !serves() || !has_room()) break;
         // A driver that polls can refill the ring while the rest is served; one that sleeps is woken once, at
         // the end.
-        ++served;
         if (++unpublished >= kServedPerPublication || rt::ticks() - published > kTicksPerPublication) {
             publish();
             unpublished = 0;

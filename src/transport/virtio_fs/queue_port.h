@@ -110,6 +110,7 @@ private:
     void give_back(Request& request, std::size_t reply_bytes);
     void recycle(Request& request);
     void count_segments(Request& request) noexcept;
+    bool serves() const noexcept { return enabled_ && accepting_ && !broken_; }
     bool has_room() const noexcept { return segments_ < segments_max_; }
     bool serve_one();
     void publish();
