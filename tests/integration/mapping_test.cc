@@ -38,9 +38,9 @@ protected:
 };
 
 TEST_F(Mapping, users_and_groups_of_the_client_are_others_on_the_host) {
-    ASSERT_TRUE(mounted.mount({"--translate-uid", "map:0:3000:1", "--translate-uid", "squash-guest:10:3001:90",
-                               "--translate-uid", "forbid-guest:100:10", "--translate-gid=guest:0:4000:50",
-                               "--translate-gid=squash-host:4000:7:50"}));
+    ASSERT_TRUE(mounted.mount({"--translate-uid", "map:0:3000:1", "--translate-uid",
+                               "squash-guest:10:3001:90", "--translate-uid", "forbid-guest:100:10",
+                               "--translate-gid=guest:0:4000:50", "--translate-gid=squash-host:4000:7:50"}));
     const std::string inside = mounted.in_mount("file");
     const std::string outside = mounted.in_share("file");
     make_file(inside);
