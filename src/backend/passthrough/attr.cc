@@ -66,7 +66,11 @@ FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, cons
 // Owner before mode: a change of owner drops set-id bits, and the mode is what the client wants in the end.
 Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
                           bool may_wait) const {
-    if (change.has(SetAttr::uid_field) || change.has(SetAttr::gid_field)) {
+    // With nothing to change it is chown(2) of neither owner nor group, which drops set-id bits all the same.
+    constexpr std::uint32_t kNoChange =
+        SetAttr::handle_field | SetAttr::kill_suid_sgid | SetAttr::changed_field;
+    if (change.has(SetAttr::uid_field) || change.has(SetAttr::gid_field) ||
+        (change.fields & ~kNoChange) == 0) {
         const uid_t uid = change.has(SetAttr::uid_field) ? change.uid : static_cast<uid_t>(-1);
         const gid_t gid = change.has(SetAttr::gid_field) ? change.gid : static_cast<gid_t>(-1);
         if (::fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0) return fail(errno);
