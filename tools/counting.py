@@ -65,7 +65,8 @@ def instructions_in(out):
 def functions_in(out):
     """Instructions by function, inlined ones counted where they are."""
     annotate = pathlib.Path(valgrind()).parent / "callgrind_annotate"
-    text = subprocess.run(["perl", annotate, "--threshold=100", "--auto=no", out], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["perl", annotate, "--threshold=100", "--auto=no", out], capture_output=True, text=True,
+                          check=True).stdout
     counts = collections.Counter()
     for line in text.splitlines():
         found = re.match(r"\s*([\d,]+) \([^)]*\)\s+[^:]*:(.*?)(?: \[[^]]*\])?$", line)

@@ -1,0 +1,2 @@
+add_executable(bench_ping_pong micro/ping_pong_bench.cc)
+target_link_libraries(bench_ping_pong PRIVATE viaduct_virtio)
