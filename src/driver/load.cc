@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <time.h>
 
 namespace viaduct::driver {
 namespace {
@@ -65,13 +66,18 @@ Outcome<void> check(Device& device, const LoadOptions& options) {
     return {};
 }
 
+std::uint64_t process_cpu_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
 // What one thread has done to what all have.
 void add(LoadResult& total, const LoadResult& result) {
     total.operations += result.operations;
     total.requests += result.requests;
     total.bytes += result.bytes;
     total.seconds = std::max(total.seconds, result.seconds);
-    total.client_cpu_ns += result.client_cpu_ns;
     total.latency.merge(result.latency);
     total.on_submitter_cpu += result.on_submitter_cpu;
     total.migrations += result.migrations;
@@ -197,6 +203,7 @@ StagedDispatch* Load::staged(const RequestQueue& queue) const {
 
 LoadResult Load::run(const LoadLimit& limit) {
     LoadResult total;
+    const std::uint64_t cpu_start = process_cpu_ns();
     begin_run();
     count_queues(total, -1);
     std::vector<LoadResult> results(options_.threads);
@@ -208,6 +215,7 @@ LoadResult Load::run(const LoadLimit& limit) {
     }
     for (std::thread& thread : threads) thread.join();
     end_run();
+    total.client_cpu_ns = process_cpu_ns() - cpu_start;
     if (!device_.hiprio().drain(after(std::chrono::seconds{30}))) {
         ++total.errors;
         total.first_error = "FORGET: no answer for 30 s";

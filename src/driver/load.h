@@ -106,7 +106,7 @@ struct LoadResult {
     std::uint64_t requests = 0;
     std::uint64_t bytes = 0; // read or written
     double seconds = 0;
-    std::uint64_t client_cpu_ns = 0; // of the load's threads
+    std::uint64_t client_cpu_ns = 0; // of this process: dispatching and completion threads are in it
     std::uint64_t kicks = 0;
     std::uint64_t interrupts = 0;
     std::uint64_t parked = 0;

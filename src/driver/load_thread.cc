@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <sched.h>
 #include <sys/resource.h>
-#include <time.h>
 
 namespace viaduct::driver {
 namespace {
@@ -17,12 +16,6 @@ constexpr std::uint32_t kIdleSweepsMax = 2000;
 constexpr std::chrono::seconds kSilenceMax{30};
 
 thread_local LoadThread* this_thread = nullptr;
-
-std::uint64_t thread_cpu_ns() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 std::uint64_t thread_switches() {
     rusage usage{};
@@ -78,7 +71,6 @@ LoadResult LoadThread::run(const LoadLimit& limit) {
         const std::uint32_t threads = load_.options().threads;
         begun_max_ = *limit.operations / threads + (number_ < *limit.operations % threads ? 1 : 0);
     }
-    const std::uint64_t cpu_start = thread_cpu_ns();
     const std::uint64_t switches_start = thread_switches();
     begin_all();
     std::uint32_t idle_sweeps = 0;
@@ -98,7 +90,6 @@ LoadResult LoadThread::run(const LoadLimit& limit) {
         }
         idle(++idle_sweeps);
     }
-    result_.client_cpu_ns = thread_cpu_ns() - cpu_start;
     result_.context_switches = thread_switches() - switches_start;
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     this_thread = nullptr;

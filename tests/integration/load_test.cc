@@ -150,6 +150,7 @@ TEST_P(LoadInWay, a_mix_is_right_and_counted) {
         EXPECT_EQ(result.latency.count(), 3000U);
         EXPECT_GT(result.latency.percentile(50), 0U);
         EXPECT_LE(result.on_submitter_cpu, result.requests);
+        EXPECT_GT(result.client_cpu_ns, 0U);
         // 90 of 100 operations move a block.
         EXPECT_GT(result.bytes, 3000U / 2 * 4096);
         EXPECT_LT(result.bytes, 3000U * 4096);
