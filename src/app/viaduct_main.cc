@@ -5,6 +5,7 @@
 #include "config/bench_options.h"
 #include "config/guest_options.h"
 #include "config/map_options.h"
+#include "config/mount_helper.h"
 #include "config/mount_options.h"
 #include "config/serve_options.h"
 #include "engine/guest.h"
@@ -12,8 +13,11 @@
 #include "engine/mount.h"
 #include "engine/serve.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -61,6 +65,25 @@ int mount(int argc, char** argv) {
     return ended ? *ended : report(ended.error());
 }
 
+// What mount(8) knows of exit statuses.
+constexpr int kMountMisused = 1;
+constexpr int kMountFailed = 32;
+
+int help_mount(int argc, char** argv) {
+    const auto words = config::mount_helper_words(argc, argv);
+    if (!words) {
+        report(words.error());
+        return kMountMisused;
+    }
+    if (!*words) return 0;
+    std::vector<std::string> texts{"mount"};
+    texts.insert(texts.end(), (*words)->begin(), (*words)->end());
+    std::vector<char*> arguments(texts.size());
+    std::ranges::transform(texts, arguments.begin(), [](std::string& text) { return text.data(); });
+    const int status = mount(static_cast<int>(arguments.size()), arguments.data());
+    return status == 0 ? 0 : status == 2 ? kMountMisused : kMountFailed;
+}
+
 int guest(int argc, char** argv) {
     const auto command = config::parse_guest(argc, argv);
     if (!command) return report(command.error());
@@ -91,6 +114,7 @@ int measure(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 0 && config::is_mount_helper(argv[0])) return help_mount(argc, argv);
     if (argc < 2) {
         std::fputs(kHelp, stderr);
         return 2;

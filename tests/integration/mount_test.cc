@@ -374,6 +374,37 @@ TEST_F(MountTest, daemon_returns_when_the_mount_can_be_used) {
     EXPECT_TRUE(wait_until([&] { return !runs(); }, kLimit));
 }
 
+// Called as mount(8) calls it, and by mount(8) itself.
+TEST_F(MountTest, helper_of_mount_mounts) {
+    const std::string folder = mounted.folder().make_folder("sbin");
+    const std::string helper = folder + "/mount.fuse.viaduct";
+    stdfs::create_symlink(program("viaduct"), helper);
+    ASSERT_TRUE(write_file(mounted.in_share("file"), "text"));
+    const auto run = [&](const std::vector<std::string>& words, int status) {
+        auto tool = Daemon::start({.argv = words, .socket = {}});
+        ASSERT_TRUE(tool) << tool.error().message;
+        EXPECT_EQ((*tool)->wait(kLimit), status) << (*tool)->log();
+    };
+    const auto expect_mounted = [&] {
+        EXPECT_EQ(contents(mounted.in_mount("file")), "text");
+        EXPECT_THAT(mount_line(mounted.mountpoint()), HasSubstr("fuse.viaduct ro,"));
+        EXPECT_THAT(mount_line(mounted.mountpoint()), HasSubstr("allow_other"));
+        EXPECT_TRUE(mounted.unmount());
+    };
+    const std::string options = "ro,noauto,allow_other,cache=never,x-test=1";
+    run({helper, mounted.share(), mounted.mountpoint(), "-n", "-o", options, "-t", "fuse.viaduct"}, 0);
+    expect_mounted();
+    run({helper, mounted.share(), mounted.mountpoint(), "-f"}, 0);
+    EXPECT_EQ(mount_line(mounted.mountpoint()), "");
+    run({helper, mounted.share(), mounted.mountpoint(), "-o", "cash=never"}, 1);
+    run({helper, mounted.folder().file("missing"), mounted.mountpoint()}, 32);
+
+    const auto over_sbin = Mount::bind(folder, "/sbin");
+    ASSERT_TRUE(over_sbin) << over_sbin.error().message;
+    run({"mount", "-t", "fuse.viaduct", mounted.share(), mounted.mountpoint(), "-o", options}, 0);
+    expect_mounted();
+}
+
 class MountErrors : public MountTest {
 protected:
     // Runs it to its end, which comes at once; its message.
