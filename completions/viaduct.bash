@@ -6,11 +6,17 @@
 _viaduct_shared='
 --workers number
 --cache never|metadata|auto|always
+--entry-timeout text
+--attr-timeout text
+--negative-timeout text
+--writeback
+--allow-mmap
 --readonly
 --allow-direct-io
 --xattrmap text
 --translate-uid text
 --translate-gid text
+--readdirplus auto|on|off
 --no-readdirplus
 --inline auto|always|never
 --ring auto|io_uring|poll
@@ -56,6 +62,7 @@ _viaduct_viaductd="
 --sandbox none
 --seccomp none
 --thread-pool-size number
+--preserve-noatime
 --inode-file-handles never
 --killpriv-v2
 --no-killpriv-v2

@@ -72,6 +72,15 @@ struct CommandLine::State {
     bool given(const std::string& name) const { return app.get_option(name)->count() > 0; }
 };
 
+Outcome<std::chrono::milliseconds> checked_duration(const std::string& option, const std::string& word,
+                                                    std::chrono::milliseconds min) {
+    const auto time = parse_duration(word);
+    if (!time || *time < min)
+        return usage_failure(option + " is \"" + word + "\"; it takes a time of at least " +
+                             duration_text(min) + " (seconds, or with ms, s, m or h)");
+    return *time;
+}
+
 CommandLine::CommandLine(std::string program, std::string usage, std::string description)
     : state_(std::make_unique<State>()) {
     state_->app.description(std::move(description));
@@ -140,11 +149,17 @@ void CommandLine::duration(const std::string& names, std::chrono::milliseconds& 
     const std::string* const word = state_->word(names, "TIME", help + " [" + duration_text(target) + "]");
     state_->checks.emplace_back([this, word, &target, name = long_name(names), min]() -> Outcome<void> {
         if (!state_->given(name)) return {};
-        const auto time = parse_duration(*word);
-        if (!time || *time < min)
-            return usage_failure(name + " is \"" + *word + "\"; it takes a time of at least " +
-                                 duration_text(min) + " (seconds, or with ms, s, m or h)");
-        target = *time;
+        TRY(target, checked_duration(name, *word, min));
+        return {};
+    });
+}
+
+void CommandLine::duration(const std::string& names, std::optional<std::chrono::milliseconds>& target,
+                           const std::string& help) {
+    const std::string* const word = state_->word(names, "TIME", help);
+    state_->checks.emplace_back([this, word, &target, name = long_name(names)]() -> Outcome<void> {
+        if (!state_->given(name)) return {};
+        TRY(target, checked_duration(name, *word, std::chrono::milliseconds{0}));
         return {};
     });
 }
@@ -185,6 +200,19 @@ void CommandLine::negative_flag(const std::string& names, bool& target, const st
     state_->names.push_back(long_name(names));
     state_->checks.emplace_back([&seen, &target]() -> Outcome<void> {
         if (seen) target = false;
+        return {};
+    });
+}
+
+void CommandLine::alias(const std::string& name, std::string& target, const std::string& implied,
+                        const std::string& help) {
+    state_->flags.push_back(false);
+    state_->plain_flags.insert(name);
+    bool& seen = state_->flags.back();
+    state_->app.add_flag(name, seen, help);
+    state_->names.push_back(name);
+    state_->checks.emplace_back([&seen, &target, implied]() -> Outcome<void> {
+        if (seen) target = implied;
         return {};
     });
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ namespace viaduct::config {
 
 // What the command line asks for besides running.
 enum class Request { run, help, version };
+
+// What `option` was given as a time; the failure names both.
+Outcome<std::chrono::milliseconds> checked_duration(const std::string& option, const std::string& word,
+                                                    std::chrono::milliseconds min);
 
 class CommandLine {
 public:
@@ -38,6 +43,9 @@ public:
               const std::string& help);
     void duration(const std::string& names, std::chrono::milliseconds& target, std::chrono::milliseconds min,
                   const std::string& help);
+    // Without a value of its own.
+    void duration(const std::string& names, std::optional<std::chrono::milliseconds>& target,
+                  const std::string& help);
     // `--name` alone means `implied`; a value comes behind "=" and never as the next word.
     void optional_text(const std::string& name, std::string& target, const std::string& implied,
                        const std::string& value, const std::string& help);
@@ -46,6 +54,9 @@ public:
     void flag(const std::string& names, bool& target, const std::string& help);
     // A flag that turns `target` off.
     void negative_flag(const std::string& names, bool& target, const std::string& help);
+    // A flag that stands for another option with `implied` as its value.
+    void alias(const std::string& name, std::string& target, const std::string& implied,
+               const std::string& help);
     // An option that other daemons have and this program refuses by name, with the reason.
     void refused(const std::string& name, bool takes_value, const std::string& reason);
     // What stands behind "--", or positional words; no option comes after the first of them.

@@ -11,6 +11,7 @@ namespace {
 constexpr std::array kKernelOptions{
     "ro",      "rw",    "allow_other",         "suid",    "nosuid", "dev", "nodev", "exec", "noexec",
     "noatime", "atime", "default_permissions", "defaults"};
+constexpr std::array kWithValues{"max_read", "entry_timeout", "attr_timeout", "negative_timeout"};
 // Of fstab, of mount(8), and those that say what is so anyway.
 constexpr std::array kLeftOut{"auto",   "noauto",     "user",          "nouser",    "users",    "owner",
                               "group",  "nofail",     "_netdev",       "relatime",  "diratime", "async",
@@ -24,7 +25,7 @@ void add_option(const std::string& option, std::vector<std::string>& words) {
     const std::size_t equals = option.find('=');
     const std::string name = option.substr(0, equals);
     if (option.empty() || is_one_of(kLeftOut, name) || name.starts_with("x-") || name == "comment") return;
-    if (is_one_of(kKernelOptions, option) || name == "max_read") {
+    if (is_one_of(kKernelOptions, option) || is_one_of(kWithValues, name)) {
         words.insert(words.end(), {"-o", option});
         return;
     }

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 namespace viaduct::config {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::uint32_t kPageBytes = 4096;
 constexpr std::uint32_t kMaxReadMax = 1U << 20;
@@ -46,11 +49,19 @@ Outcome<void> apply_option(const std::string& option, MountCommand& command) {
         *flag.target = flag.value;
         return {};
     }
+    const std::size_t equals = std::min(option.find('='), option.size());
+    for (const auto& [name, target] : {std::pair{"entry_timeout", &command.share.entry_timeout},
+                                       {"attr_timeout", &command.share.attr_timeout},
+                                       {"negative_timeout", &command.share.negative_timeout}}) {
+        if (option.substr(0, equals) != name || equals == option.size()) continue;
+        TRY(*target, checked_duration("-o " + option.substr(0, equals), option.substr(equals + 1), 0ms));
+        return {};
+    }
     if (option.starts_with("max_read=")) return set_max_read(option.substr(option.find('=') + 1), command);
     if (option == "default_permissions" || option == "defaults") return {}; // always so
     return usage_failure("there is no -o " + option +
-                         "; there are ro, allow_other, suid, nosuid, dev, nodev, exec, noexec, noatime and "
-                         "max_read=BYTES");
+                         "; there are ro, allow_other, suid, nosuid, dev, nodev, exec, noexec, noatime, "
+                         "max_read=BYTES and entry_timeout, attr_timeout, negative_timeout=TIME");
 }
 
 Outcome<void> apply_list(const std::string& list, MountCommand& command) {
@@ -73,8 +84,9 @@ Outcome<MountCommand> parse_mount(int argc, const char* const* argv) {
     std::vector<std::string> words;
     line.words(words, "PATH", "DIR, the directory, and MOUNTPOINT, an empty one where it appears");
     std::vector<std::string> lists;
-    line.texts("-o", lists, "NAME,...",
-               "Mount options: ro, allow_other, suid, dev, noexec, noatime, max_read=BYTES");
+    line.texts(
+        "-o", lists, "NAME,...",
+        "Mount options: ro, allow_other, suid, dev, noexec, noatime, max_read=BYTES, entry_timeout=TIME");
     line.flag("--daemon", command.background, "Go to the background as soon as it is mounted");
     line.number("--stop-timeout", command.stop_timeout_ms, 0, 3'600'000, "MS",
                 "How long SIGTERM and SIGINT wait until written data has reached the share; milliseconds");

@@ -61,16 +61,18 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         options.xattr = name == "xattr";
     } else if (name == "xattrmap") {
         options.xattrmap = value;
+    } else if (name == "writeback" || name == "no_writeback") {
+        options.writeback = name == "writeback";
     } else if (name == "readdirplus" || name == "no_readdirplus") {
-        options.readdirplus = name == "readdirplus";
+        options.readdirplus = name == "readdirplus" ? "auto" : "off";
     } else if (name == "allow_direct_io" || name == "no_allow_direct_io") {
         options.allow_direct_io = name == "allow_direct_io";
     } else if (name == "killpriv_v2" || name == "no_killpriv_v2") {
         options.killpriv_v2 = name == "killpriv_v2";
     } else if (name == "announce_submounts") {
         options.announce_submounts = true;
-    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_writeback" &&
-               option != "no_posix_acl" && option != "no_security_label") {
+    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_posix_acl" &&
+               option != "no_security_label") {
         return usage_failure("-o " + name +
                              " is not supported: it is not built yet, or no option of this program");
     }
@@ -94,6 +96,16 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
                 "Worker threads; 0: one per usable CPU, at most 4");
     line.choice("--cache", options.cache, {"never", "metadata", "auto", "always"},
                 "How long the client may believe what it was told");
+    line.duration("--entry-timeout", options.entry_timeout,
+                  "How long it may believe a name, in place of what --cache says");
+    line.duration("--attr-timeout", options.attr_timeout,
+                  "How long it may believe attributes, in place of what --cache says");
+    line.duration("--negative-timeout", options.negative_timeout,
+                  "How long it may believe that a name does not exist [0s]");
+    line.flag("--writeback", options.writeback,
+              "Let the client keep what is written and write it later (--cache auto or always)");
+    line.flag("--allow-mmap", options.allow_mmap,
+              "Let programs map files shared that the client does not keep (--cache never or metadata)");
     line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
     line.flag("--allow-direct-io", options.allow_direct_io,
               "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
@@ -102,7 +114,9 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
     line.texts("--translate-uid", options.translate_uid, "RULE",
                "Users of the client that stand for others here, such as map:0:1000:1; may be repeated");
     line.texts("--translate-gid", options.translate_gid, "RULE", "The same for groups");
-    line.negative_flag("--no-readdirplus", options.readdirplus, "Do not look entries up while listing");
+    line.choice("--readdirplus", options.readdirplus, {"auto", "on", "off"},
+                "Look entries up while listing; auto: as far as the client uses them");
+    line.alias("--no-readdirplus", options.readdirplus, "off", "The same as --readdirplus off");
     line.choice("--inline", options.inline_calls, {"auto", "always", "never"},
                 "Which calls a worker makes itself rather than on a ring or a helper");
     line.choice("--ring", options.ring, {"auto", "io_uring", "poll"}, "What workers wait in");
@@ -157,6 +171,8 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
     line.choice("--seccomp", seccomp, {"none"}, "System call filter; only \"none\" is built so far");
     std::uint64_t pool_size = 0;
     line.number("--thread-pool-size", pool_size, 0, 1024, "N", "Accepted; workers are set by --workers");
+    bool noatime = true;
+    line.flag("--preserve-noatime", noatime, "Accepted; O_NOATIME is always kept");
     std::string handles = "never";
     line.choice("--inode-file-handles", handles, {"never"}, "Only \"never\" is built so far");
     line.flag("--killpriv-v2", options.killpriv_v2,
@@ -168,8 +184,7 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
     line.flag("--print-capabilities", command.print_capabilities, "Print what libvirt asks for and end");
     add_common(line, options);
     for (const char* const name :
-         {"--posix-acl", "--security-label", "--writeback", "--allow-mmap", "--preserve-noatime",
-          "--migration-verify-handles", "--migration-confirm-paths"})
+         {"--posix-acl", "--security-label", "--migration-verify-handles", "--migration-confirm-paths"})
         line.refused(name, false, "it is not built yet");
     for (const char* const name :
          {"--modcaps", "--uid-map", "--gid-map", "--migration-mode", "--migration-on-error"})

@@ -6,7 +6,9 @@
 #include "base/result.h"
 #include "config/command_line.h"
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,17 @@ struct ServeOptions {
     std::uint64_t queues = 64;  // request queues offered at most
     std::uint64_t workers = 0;  // 0: as many as CPUs this process may use, at most 4
     std::string cache = "auto"; // never, metadata, auto, always
+    std::optional<std::chrono::milliseconds> entry_timeout; // in place of what `cache` says
+    std::optional<std::chrono::milliseconds> attr_timeout;
+    std::optional<std::chrono::milliseconds> negative_timeout;
+    bool writeback = false;
+    bool allow_mmap = false;
     bool xattr = false;
     std::string xattrmap;                   // rules of fs::XattrMap; empty: names stay as they are
     std::vector<std::string> translate_uid; // rules of fs::IdMap
     std::vector<std::string> translate_gid;
     bool readonly = false;
-    bool readdirplus = true;
+    std::string readdirplus = "auto"; // auto, on, off
     bool allow_direct_io = false;
     bool announce_submounts = true;
     bool killpriv_v2 = true;

@@ -2,17 +2,12 @@
 #include "engine/connection.h"
 
 #include "base/log.h"
-#include "rt/thread.h"
 
 namespace viaduct::engine {
 namespace {
 
-session::SessionOptions session_options(const config::ServeOptions& options) {
-    session::SessionOptions made;
-    made.xattr = serves_xattrs(options);
-    made.wishes.readdirplus = options.readdirplus && options.cache != "never";
-    made.wishes.killpriv_v2 = drops_privileges(options);
-    made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
+session::SessionOptions device_options(const config::ServeOptions& options) {
+    session::SessionOptions made = session_options(options);
     made.wishes.submounts = options.announce_submounts;
     return made;
 }
@@ -31,7 +26,7 @@ Outcome<std::unique_ptr<Connection>> Connection::make(const config::ServeOptions
                                                       Fd socket) {
     std::unique_ptr<Connection> made{new Connection};
     TRY(made->file_system_, open_share(options));
-    made->session_ = std::make_unique<session::Session>(*made->file_system_, session_options(options));
+    made->session_ = std::make_unique<session::Session>(*made->file_system_, device_options(options));
     for (const auto& worker : workers.all()) made->session_->attach_worker(*worker);
     made->sink_ = std::make_unique<Sink>(*made->session_);
     made->device_ = std::make_unique<transport::Device>(

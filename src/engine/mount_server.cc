@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/share.h"
-#include "rt/thread.h"
 
 #include <climits>
 #include <cstdlib>
@@ -22,11 +21,8 @@ constexpr auto kLastRequests = 1s;
 // of it count as congestion.
 constexpr std::uint16_t kBackgroundMax = 128;
 
-session::SessionOptions session_options(const config::ServeOptions& options) {
-    session::SessionOptions made;
-    made.xattr = serves_xattrs(options);
-    made.wishes.readdirplus = options.readdirplus && options.cache != "never";
-    made.wishes.dont_mask = rt::threads_have_own_umask(); // else the kernel applies the umask
+session::SessionOptions mount_options(const config::ServeOptions& options) {
+    session::SessionOptions made = session_options(options);
     made.wishes.max_background = kBackgroundMax;
     made.wishes.congestion_threshold = kBackgroundMax * 3 / 4;
     return made;
@@ -75,7 +71,7 @@ Outcome<std::unique_ptr<MountServer>> MountServer::make(const config::MountComma
     std::unique_ptr<MountServer> made{
         new MountServer{std::move(point), std::chrono::milliseconds{command.stop_timeout_ms}}};
     made->file_system_ = std::move(file_system);
-    made->session_ = std::make_unique<session::Session>(*made->file_system_, session_options(command.share));
+    made->session_ = std::make_unique<session::Session>(*made->file_system_, mount_options(command.share));
     std::vector<rt::Worker*> serving;
     for (const auto& worker : workers.all()) {
         made->session_->attach_worker(*worker);

@@ -2,16 +2,20 @@
 #include "engine/share.h"
 
 #include "backend/passthrough/passthrough.h"
+#include "base/log.h"
 #include "engine/fault_rules.h"
 #include "fs/layers/faults.h"
 #include "fs/layers/mapped_ids.h"
 #include "fs/layers/mapped_xattrs.h"
+#include "rt/thread.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace viaduct::engine {
 namespace {
+
+using namespace std::chrono_literals;
 
 passthrough::CachePolicy cache_policy(const std::string& option) {
     if (option == "never") return passthrough::CachePolicy::never;
@@ -24,6 +28,12 @@ passthrough::InlineMode inline_mode(const std::string& option) {
     if (option == "always") return passthrough::InlineMode::always;
     if (option == "never") return passthrough::InlineMode::never;
     return passthrough::InlineMode::automatic;
+}
+
+// Nothing is kept that could be written later where files are read and written directly; a client that caches
+// writes would go by its own idea of their size and times all the same.
+bool writes_back(const config::ServeOptions& options) {
+    return options.writeback && (options.cache == "auto" || options.cache == "always");
 }
 
 using Layer = std::unique_ptr<fs::FileSystem>;
@@ -76,9 +86,28 @@ Outcome<void> check_share(const std::string& path) {
     return {};
 }
 
+session::SessionOptions session_options(const config::ServeOptions& options) {
+    const bool keeps_names = options.cache != "never" || options.entry_timeout.value_or(0ms) > 0ms;
+    session::SessionOptions made;
+    made.xattr = serves_xattrs(options);
+    made.negative_valid = options.negative_timeout.value_or(0ms);
+    made.wishes.readdirplus = options.readdirplus == "on" || (options.readdirplus == "auto" && keeps_names);
+    made.wishes.readdirplus_auto = options.readdirplus == "auto";
+    made.wishes.killpriv_v2 = drops_privileges(options);
+    made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
+    made.wishes.writeback = writes_back(options);
+    made.wishes.direct_io_mmap = options.allow_mmap;
+    return made;
+}
+
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options) {
+    if (options.writeback && !writes_back(options))
+        log::warn("--writeback is left out: with --cache {} the client keeps no data", options.cache);
     TRY(Layer file_system, passthrough::Passthrough::make({.share = options.share,
                                                            .cache = cache_policy(options.cache),
+                                                           .entry_valid = options.entry_timeout,
+                                                           .attr_valid = options.attr_timeout,
+                                                           .writeback = writes_back(options),
                                                            .inline_mode = inline_mode(options.inline_calls),
                                                            .xattr = serves_xattrs(options),
                                                            .read_only = options.readonly,

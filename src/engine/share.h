@@ -5,6 +5,7 @@
 
 #include "config/serve_options.h"
 #include "fs/file_system.h"
+#include "session/session.h"
 
 #include <memory>
 #include <string>
@@ -18,6 +19,10 @@ bool serves_xattrs(const config::ServeOptions& options) noexcept;
 // the capabilities that are kept under another name: the client's kernel then drops them itself, with one
 // more request before each write.
 bool drops_privileges(const config::ServeOptions& options);
+
+// What a client of the share is told and asked for when its session begins; submounts and background limits
+// are the transport's.
+session::SessionOptions session_options(const config::ServeOptions& options);
 
 // The outermost layer; each owns the one behind it.
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options);

@@ -33,6 +33,7 @@ std::uint64_t wanted_flags(const InitWishes& wishes) noexcept {
     if (wishes.dont_mask) flags |= FUSE_DONT_MASK;
     if (wishes.killpriv_v2) flags |= FUSE_HANDLE_KILLPRIV_V2;
     if (wishes.writeback) flags |= FUSE_WRITEBACK_CACHE;
+    if (wishes.direct_io_mmap) flags |= FUSE_DIRECT_IO_ALLOW_MMAP;
     if (wishes.submounts) flags |= FUSE_SUBMOUNTS;
     if (wishes.cache_symlinks) flags |= FUSE_CACHE_SYMLINKS;
     return flags;

@@ -21,6 +21,7 @@ struct InitWishes {
     bool dont_mask = true;        // the umask is applied on our side, which knows of default ACLs
     bool killpriv_v2 = true;      // set-id bits and file capabilities are dropped on our side
     bool writeback = false;       // the client caches writes
+    bool direct_io_mmap = false;  // files that are read and written directly can be mapped all the same
     bool submounts = false;       // roots of other file systems are announced
     bool cache_symlinks = false;  // targets of symlinks may be cached
 };

@@ -31,11 +31,28 @@ std::optional<fs::HandleId> handle_if(bool present, std::uint64_t fh) noexcept {
     return fs::HandleId{fh};
 }
 
+// A name that is not there, as an entry without a node, which the client may keep.
+void keep_absence(Result<fs::Entry>& found, fs::Validity valid) {
+    if (!found && found.error() == Errno{ENOENT}) found = fs::Entry{.entry_valid = valid};
+}
+
+rt::Task<Result<fs::Entry>> with_absence(rt::Task<Result<fs::Entry>> lookup, fs::Validity valid) {
+    auto found = co_await std::move(lookup);
+    keep_absence(found, valid);
+    co_return found;
+}
+
 } // namespace
 
 void serve_lookup(Lane& lane, Call& call) {
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
-    finish<encode_entry>(lane, call, lane.fs.lookup(call.caller, call.node(), *call.name));
+    auto found = lane.fs.lookup(call.caller, call.node(), *call.name);
+    const fs::Validity valid = lane.negotiated.negative_valid;
+    if (valid.count() > 0 && !found.ready())
+        return finish<encode_entry>(lane, call,
+                                    rt::Async<fs::Entry>{with_absence(std::move(found).task(), valid)});
+    if (valid.count() > 0) keep_absence(found.value(), valid);
+    finish<encode_entry>(lane, call, std::move(found));
 }
 
 void serve_forget(Lane& lane, Call& call) {

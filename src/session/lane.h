@@ -23,6 +23,7 @@ struct Negotiated {
     std::uint32_t minor = 0;
     std::uint64_t flags = 0;
     bool submounts = false;
+    fs::Validity negative_valid{}; // of a name that does not exist; 0: it is an error
 };
 
 struct LaneCounters {

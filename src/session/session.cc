@@ -29,6 +29,8 @@ bool has_room(Segments out, std::size_t bytes) noexcept {
 }
 
 constexpr std::uint32_t kInitComplaintsMax = 10;
+// Before 7.4 an entry without a node was a mistake.
+constexpr std::uint32_t kMinorOfAbsentEntries = 4;
 constexpr std::uint64_t kLookForRoomNs = 1'000'000;
 constexpr std::uint32_t kLooksForRoomMax = 2000;
 
@@ -150,7 +152,9 @@ Result<fuse::InitReply> Session::begin(const fuse_init_in& offer) {
     negotiated_ = {.dialect = {.setxattr_ext = (reply->flags & FUSE_SETXATTR_EXT) != 0},
                    .minor = reply->minor,
                    .flags = reply->flags,
-                   .submounts = (reply->flags & FUSE_SUBMOUNTS) != 0};
+                   .submounts = (reply->flags & FUSE_SUBMOUNTS) != 0,
+                   .negative_valid =
+                       reply->minor < kMinorOfAbsentEntries ? fs::Validity{} : options_.negative_valid};
     fs_.begin_session(negotiated_.submounts);
     generation_.fetch_add(1, std::memory_order_relaxed);
     // Release: pairs with the load in handle().

@@ -25,6 +25,8 @@ struct SessionOptions {
     fuse::InitWishes wishes;
     // false: ENOSYS to every request about extended attributes, so that the client stops asking.
     bool xattr = true;
+    // How long the client may believe that a name does not exist; 0: it asks again.
+    fs::Validity negative_valid{};
 };
 
 class Session final : public fuse::RequestSink {

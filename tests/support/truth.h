@@ -10,7 +10,7 @@
 
 namespace viaduct::test {
 
-// The parameter is the cache mode.
+// The parameter is the cache mode; "writeback" and "mmap" are auto and never with that option.
 class Truth : public testing::TestWithParam<const char*> {
 protected:
     void SetUp() override {
@@ -21,8 +21,11 @@ protected:
             ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
     }
     void start(std::vector<std::string> options = {}) {
-        for (const char* const word : {"--cache", GetParam(), "-o", "suid,dev,allow_other"})
+        const char* const mode = mode_is("writeback") ? "auto" : mode_is("mmap") ? "never" : GetParam();
+        for (const char* const word : {"--cache", mode, "-o", "suid,dev,allow_other"})
             options.emplace_back(word);
+        if (mode_is("writeback")) options.emplace_back("--writeback");
+        if (mode_is("mmap")) options.emplace_back("--allow-mmap");
         ASSERT_TRUE(mounted.mount(options));
         native = mounted.folder().make_folder("native");
         behind = mounted.in_share("work");
@@ -32,7 +35,7 @@ protected:
     }
     bool mode_is(std::string_view mode) const { return mode == GetParam(); }
     // Is what others change in the directory seen by and by?
-    bool looks_again() const { return mode_is("never") || mode_is("auto"); }
+    bool looks_again() const { return mode_is("never") || mode_is("mmap") || mode_is("auto"); }
 
     // `steps(folder, transcript)` in a folder of the host and in one of the mount.
     template <class Steps> void compare(Steps steps) {
@@ -59,7 +62,7 @@ inline bool put(const std::string& path, std::string_view text, mode_t mode = 06
 }
 
 inline auto each_cache_mode() {
-    return testing::Values("never", "metadata", "auto", "always");
+    return testing::Values("never", "metadata", "auto", "always", "writeback", "mmap");
 }
 inline std::string cache_mode_name(const testing::TestParamInfo<const char*>& mode) {
     return mode.param;

@@ -22,7 +22,7 @@ Result<timespec> stamp(bool set, bool now, const timespec& value) {
 
 AttrReply Passthrough::attr_reply(Attr attr) const noexcept {
     attr.inode = fold(attr.inode, device_of(attr));
-    return {.attr = attr, .attr_valid = valid_};
+    return {.attr = attr, .attr_valid = attr_valid_};
 }
 
 FileSystem::Async<AttrReply> Passthrough::getattr(const Caller&, NodeId id, std::optional<HandleId> handle) {

@@ -90,7 +90,8 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
     auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node},
                  name](bool may_wait) -> Result<Made> {
         // The mode limits later opens only: a new file is open for whatever was asked.
-        const int create_flags = (host & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+        const int create_flags =
+            (readable_too(host) & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, name.c_str(), create_flags, mode & 07777); };
         Made made;
         const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
@@ -119,8 +120,8 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
     TRY(Node* const node, nodes_->find(parent));
     TRY(const int host, host_flags(flags));
     auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node}](bool) -> Result<Made> {
-        const int create_flags =
-            (host & ~O_TRUNC) | O_TMPFILE | (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
+        const int create_flags = (readable_too(host) & ~O_TRUNC) | O_TMPFILE |
+                                 (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, ".", create_flags, mode & 07777); };
         const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
         if (fd == -EMFILE) return fail(ENFILE);

@@ -40,7 +40,7 @@ Result<Entry> Passthrough::enter(const Dir& dir, Found found) {
 
 Entry Passthrough::entry_of(const Dir& dir, NodeId node, const Found& found) const noexcept {
     const std::uint32_t device = device_of(found.attr);
-    Entry entry{.node = node, .attr = found.attr, .entry_valid = valid_, .attr_valid = valid_};
+    Entry entry{.node = node, .attr = found.attr, .entry_valid = entry_valid_, .attr_valid = attr_valid_};
     entry.attr.inode = fold(found.attr.inode, device);
     entry.submount = S_ISDIR(found.attr.mode) && (found.mount_id != dir.mount_id || device != dir.device);
     return entry;

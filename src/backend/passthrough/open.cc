@@ -34,9 +34,16 @@ Result<int> Passthrough::host_flags(std::uint32_t flags) const noexcept {
     return host;
 }
 
+// A client that caches writes reads the rest of a page through a file that was opened for writing alone.
+int Passthrough::readable_too(int flags) const noexcept {
+    return options_.writeback && (flags & O_ACCMODE) == O_WRONLY ? (flags & ~O_ACCMODE) | O_RDWR : flags;
+}
+
 // `may_wait` false: EAGAIN where another process holds a lease that has to be broken first.
 Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, bool kill_suid_sgid,
                                                        bool may_wait) const {
+    const int asked = flags & O_ACCMODE;
+    flags = readable_too(flags);
     const bool kill = kill_suid_sgid && (flags & O_TRUNC) != 0;
     const int waiting = may_wait ? 0 : O_NONBLOCK;
     const auto attempt = [&] { return proc_.open(fd, flags | waiting); };
@@ -49,8 +56,17 @@ Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, bool k
         flags &= ~O_DIRECT; // this file system has none
         opened = credentials_.without_fsetid(kill, attempt);
     }
+    const bool uncached =
+        !opened && opened.error() == Errno{EACCES} && (flags & O_ACCMODE) != asked; // we may not read it
+    if (uncached) {
+        flags = (flags & ~O_ACCMODE) | asked;
+        opened = credentials_.without_fsetid(kill, attempt);
+    }
     if (!opened) return fail(opened.error());
-    OpenedFile file{.fd = std::move(*opened), .direct = (flags & O_DIRECT) != 0, .nonblocking = !may_wait};
+    OpenedFile file{.fd = std::move(*opened),
+                    .direct = (flags & O_DIRECT) != 0,
+                    .nonblocking = !may_wait,
+                    .uncached = uncached};
     // All that is done with a direct descriptor waits.
     if (file.direct && std::exchange(file.nonblocking, false))
         ::fcntl(file.fd.get(), F_SETFL, flags & (O_DIRECT | O_NOATIME));
@@ -89,9 +105,11 @@ Result<Opened> Passthrough::handle_for(OpenedFile file, const Node& node, std::u
         opened.parallel_direct_writes = true; // the host's file system orders writes itself
         break;
     case CachePolicy::automatic:
+        opened.direct_io = file.uncached;
         break;
     case CachePolicy::always:
-        opened.keep_cache = true;
+        opened.direct_io = file.uncached;
+        opened.keep_cache = !file.uncached;
         break;
     }
     return opened;

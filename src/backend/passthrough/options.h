@@ -3,7 +3,10 @@
 // What a passthrough share can be told.
 #pragma once
 
+#include "fs/types.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace viaduct::passthrough {
@@ -26,6 +29,10 @@ struct Options {
     std::string share;                    // a directory
     std::string share_option = "--share"; // what messages call it
     CachePolicy cache = CachePolicy::automatic;
+    std::optional<fs::Validity> entry_valid; // in place of what the policy says
+    std::optional<fs::Validity> attr_valid;
+    bool writeback =
+        false; // the client writes pages back, and reads what it needs of them through any handle
     InlineMode inline_mode = InlineMode::automatic;
     bool xattr = false;
     bool read_only = false;

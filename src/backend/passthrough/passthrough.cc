@@ -109,7 +109,8 @@ Outcome<std::unique_ptr<Passthrough>> Passthrough::make(Options options) {
 Passthrough::Passthrough(Options options, ProcFd proc, std::shared_ptr<Core> core,
                          std::unique_ptr<NodeTable> nodes, std::unique_ptr<HandleTable> handles)
     : options_(std::move(options)), proc_(std::move(proc)), core_(std::move(core)), nodes_(std::move(nodes)),
-      handles_(std::move(handles)), valid_(validity_of(options_.cache)),
+      handles_(std::move(handles)), entry_valid_(options_.entry_valid.value_or(validity_of(options_.cache))),
+      attr_valid_(options_.attr_valid.value_or(validity_of(options_.cache))),
       states_(options_.ring_operations_max) {
     fold_inodes_.store(options_.fold_inodes, std::memory_order_relaxed);
 }

@@ -143,6 +143,7 @@ private:
         Fd fd;
         bool direct = false;
         bool nonblocking = false; // has O_NONBLOCK, see let_wait()
+        bool uncached = false;    // the client must not keep pages, as it could not read them
     };
     struct Made {
         Found found;
@@ -185,6 +186,7 @@ private:
 
     // open.cc
     Result<int> host_flags(std::uint32_t flags) const noexcept;
+    int readable_too(int flags) const noexcept;
     Result<OpenedFile> open_file(int fd, int flags, bool kill_suid_sgid, bool may_wait) const;
     HandleTable::Facts handle_facts(const Node& node, std::uint16_t flags) const noexcept;
     static void let_wait(Handle& handle) noexcept;
@@ -255,7 +257,8 @@ private:
     sync::Shared<bool> fold_inodes_;            // set when a session begins, read by any worker
     const std::uint64_t began_ticks_ = ticks(); // for the length of a tick
     const std::uint64_t began_ns_ = monotonic_ns();
-    Validity valid_{};
+    const Validity entry_valid_;
+    const Validity attr_valid_;
     WorkerStates states_;
 };
 

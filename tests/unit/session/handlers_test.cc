@@ -63,6 +63,24 @@ TEST_F(Handlers, lookup_gives_node_attributes_and_their_validity) {
     EXPECT_EQ(on.handle(FuseMessage{FUSE_LOOKUP, 5}.with_string("a"))->error(), ESTALE);
 }
 
+TEST(Absence, is_an_entry_without_a_node_where_the_client_may_keep_it) {
+    ToyFileSystem fs;
+    fs.add_file("a", "12345");
+    OneWorker on{fs, {.negative_valid = std::chrono::milliseconds{2500}}};
+    on.init();
+    const auto absent = on.handle(FuseMessage{FUSE_LOOKUP}.with_string("none"));
+    ASSERT_EQ(absent->error(), 0);
+    const auto out = absent->body<fuse_entry_out>();
+    EXPECT_EQ(out.nodeid, 0U);
+    EXPECT_EQ(out.entry_valid, 2U);
+    EXPECT_EQ(out.entry_valid_nsec, 500'000'000U);
+    EXPECT_EQ(out.attr_valid, 0U);
+    EXPECT_NE(on.handle(FuseMessage{FUSE_LOOKUP}.with_string("a"))->body<fuse_entry_out>().nodeid, 0U);
+    // A directory that has gone is another matter than a name that is not in it.
+    EXPECT_EQ(on.handle(FuseMessage{FUSE_LOOKUP, 5}.with_string("a"))->error(), ESTALE);
+    EXPECT_EQ(on.handle(FuseMessage{FUSE_UNLINK}.with_string("none"))->error(), ENOENT);
+}
+
 TEST_F(Handlers, read_fills_any_cut_of_the_room_and_nothing_behind) {
     std::string content;
     for (int i = 0; i < 300; ++i) content += static_cast<char>('a' + i % 26);
