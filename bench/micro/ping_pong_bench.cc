@@ -131,8 +131,8 @@ int run(bool packed, std::chrono::milliseconds time, int driver_cpu, int device_
 
 int number_in(std::string_view text) {
     int number = -1;
-    const auto end = text.data() + text.size();
-    return std::from_chars(text.data(), end, number).ptr == end ? number : -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return end == text.data() + text.size() ? number : -1;
 }
 
 } // namespace
