@@ -12,7 +12,7 @@ BUILD_PACKAGES := clang-19 lld-19 llvm-19 libclang-rt-19-dev cmake ninja-build p
 	liburing-dev libhwloc-dev libspdlog-dev libcli11-dev libgtest-dev libgmock-dev libbenchmark-dev
 # ... and to run the tests and the demo.
 TEST_PACKAGES := clang-format-19 clang-tidy-19 python3 qemu-system-x86 busybox-static kmod xz-utils zstd \
-	e2fsprogs git strace attr fuse3
+	e2fsprogs xfsprogs btrfs-progs git strace attr fuse3
 
 CTEST := ctest -j$(JOBS) --output-on-failure
 

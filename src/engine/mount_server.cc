@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdlib>
 #include <sys/stat.h>
+#include <utility>
 #include <vector>
 
 namespace viaduct::engine {
@@ -79,7 +80,10 @@ Outcome<std::unique_ptr<MountServer>> MountServer::make(const config::MountComma
     }
     made->connection_ =
         std::make_unique<transport::FuseConnection>(std::move(device), serving, *made->session_);
-    log::info("mounted {} at {}, {} workers", command.share.share, made->point_.path(), serving.size());
+    made->mounted_ = "mounted " + command.share.share + " at " + made->point_.path() + ", " +
+                     std::to_string(serving.size()) + " workers";
+    // From here on it logs to syslog: what called it is told now.
+    if (command.background) log::info("{}", std::exchange(made->mounted_, {}));
     return made;
 }
 
@@ -105,10 +109,12 @@ rt::Task<void> MountServer::announce(std::function<void()> ready) {
         return {};
     };
     const Status looked = co_await helpers_.run(look);
-    if (looked)
+    if (looked) {
+        if (!mounted_.empty()) log::info("{}", mounted_);
         ready();
-    else if (!stopping_)
+    } else if (!stopping_) {
         log::error("the mount does not answer: {}", looked.error());
+    }
 }
 
 rt::Task<void> MountServer::finish() {

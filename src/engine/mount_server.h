@@ -51,6 +51,7 @@ private:
     rt::Task<std::optional<Status>> within(rt::Worker& control, std::chrono::nanoseconds limit, Work work);
 
     const transport::MountPoint point_;
+    std::string mounted_; // what is logged when it can be used
     const std::chrono::milliseconds stop_timeout_;
     std::unique_ptr<fs::FileSystem> file_system_;
     std::unique_ptr<session::Session> session_;

@@ -58,6 +58,16 @@ Outcome<std::string> make_ext4_image(std::size_t bytes) {
     return folder.read("image");
 }
 
+Outcome<void> make_image(const std::string& path, const std::string& type, std::size_t bytes) {
+    const Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) < 0) return failure(path, Errno{errno});
+    const std::string force = type == "ext4" ? "-F" : "-f";
+    TRY(auto child, guestvm::Child::start({.argv = {"mkfs." + type, "-q", force, path}, .kept_fds = {}}));
+    if (const int status = child.wait(); status != 0)
+        return failure("mkfs." + type + " ends with status " + std::to_string(status));
+    return {};
+}
+
 Outcome<std::unique_ptr<LoopMount>> LoopMount::mount(const std::string& image, const std::string& mountpoint,
                                                      const std::string& type) {
     use_private_mounts();

@@ -19,6 +19,10 @@ void use_private_mounts();
 // A file of `bytes` with an ext4 on it.  Fails when there is no mkfs.ext4.
 Outcome<std::string> make_ext4_image(std::size_t bytes);
 
+// Makes a file of `bytes`, of which nothing is stored yet, and a file system of that type on it.  Fails when
+// there is no mkfs of the type.
+Outcome<void> make_image(const std::string& path, const std::string& type, std::size_t bytes);
+
 // A loop device on a file, and its file system mounted.
 class LoopMount {
 public:
