@@ -111,10 +111,11 @@ TEST_P(HostFileSystem, files_names_and_attributes) {
         transcript.call("device", ::mknod(at("null").c_str(), S_IFCHR | 0666, ::makedev(1, 3)));
         transcript.call("chown", ::chown(at("dir").c_str(), 12, 34));
         transcript.call("inherits", ::mkdir(at("dir/sub").c_str(), 0755));
-        transcript.line("write", put(at("dir/sub/c"), std::string(70'000, 'c')) ? "done" : Errno{errno}.name());
-        for (const unsigned flags : {0U, static_cast<unsigned>(RENAME_NOREPLACE),
-                                     static_cast<unsigned>(RENAME_EXCHANGE),
-                                     static_cast<unsigned>(RENAME_WHITEOUT)}) {
+        transcript.line("write",
+                        put(at("dir/sub/c"), std::string(70'000, 'c')) ? "done" : Errno{errno}.name());
+        for (const unsigned flags :
+             {0U, static_cast<unsigned>(RENAME_NOREPLACE), static_cast<unsigned>(RENAME_EXCHANGE),
+              static_cast<unsigned>(RENAME_WHITEOUT)}) {
             transcript.line("write", put(at("from"), "from") && put(at("to"), "to!") ? "done" : "failed");
             transcript.call("rename " + std::to_string(flags),
                             ::renameat2(AT_FDCWD, at("from").c_str(), AT_FDCWD, at("to").c_str(), flags));
@@ -126,8 +127,8 @@ TEST_P(HostFileSystem, files_names_and_attributes) {
         transcript.call("tmpfile", nameless.get());
         if (nameless) {
             const std::string self = "/proc/self/fd/" + std::to_string(nameless.get());
-            transcript.call("linkat", ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, at("named").c_str(),
-                                               AT_SYMLINK_FOLLOW));
+            transcript.call(
+                "linkat", ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, at("named").c_str(), AT_SYMLINK_FOLLOW));
         }
         for (const char* const name : {"user.u", "trusted.t", "security.s", "system.x", "none.n"}) {
             transcript.call(name, ::setxattr(at("a").c_str(), name, "value", 5, 0));
@@ -137,14 +138,15 @@ TEST_P(HostFileSystem, files_names_and_attributes) {
             transcript.count(name, ::getxattr(at("dir").c_str(), name, value, sizeof value));
         }
         const std::string large(1U << 16U, 'x');
-        transcript.call("large value", ::setxattr(at("a").c_str(), "user.large", large.data(), large.size(), 0));
+        transcript.call("large value",
+                        ::setxattr(at("a").c_str(), "user.large", large.data(), large.size(), 0));
         struct statx st{};
         transcript.call("statx", ::statx(AT_FDCWD, at("a").c_str(), 0, STATX_BASIC_STATS, &st));
         transcript.line("blocks", std::to_string(st.stx_blocks > 0));
         struct statfs fs{};
         transcript.call("statfs", ::statfs(folder.c_str(), &fs));
-        transcript.line("space", std::to_string(fs.f_blocks) + " of " + std::to_string(fs.f_bsize) + ", names " +
-                                     std::to_string(fs.f_namelen));
+        transcript.line("space", std::to_string(fs.f_blocks) + " of " + std::to_string(fs.f_bsize) +
+                                     ", names " + std::to_string(fs.f_namelen));
     });
 }
 
@@ -209,7 +211,8 @@ TEST_P(HostFileSystem, full_file_system_is_told_of) {
     if (is("overlay") || is("tmpfs")) {
         // As large as the host's memory otherwise.
         const std::string target = is("overlay") ? mounted.folder().file("layers") : mounted.share();
-        ASSERT_EQ(::mount("tmpfs", target.c_str(), nullptr, MS_REMOUNT, "size=32m"), 0) << Errno{errno}.name();
+        ASSERT_EQ(::mount("tmpfs", target.c_str(), nullptr, MS_REMOUNT, "size=32m"), 0)
+            << Errno{errno}.name();
     }
     const Fd file{::open((through + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
     ASSERT_TRUE(file);
