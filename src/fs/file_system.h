@@ -71,7 +71,7 @@ public:
     virtual Async<Opened> open(const Caller& caller, NodeId node, std::uint32_t flags,
                                bool kill_suid_sgid) = 0;
     virtual Async<Created> create(const Caller& caller, NodeId parent, const Name& name, std::uint32_t flags,
-                                  std::uint32_t mode, std::uint32_t umask) = 0;
+                                  std::uint32_t mode, std::uint32_t umask, bool kill_suid_sgid) = 0;
     // A nameless file in `parent` (O_TMPFILE).  EOPNOTSUPP where the host's file system has none.
     virtual Async<Created> tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags,
                                    std::uint32_t mode, std::uint32_t umask) = 0;

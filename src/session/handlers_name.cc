@@ -80,8 +80,9 @@ void serve_link(Lane& lane, Call& call) {
 void serve_create(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_create_in>();
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
-    finish<encode_created>(lane, call,
-                           lane.fs.create(call.caller, call.node(), *call.name, in.flags, in.mode, in.umask));
+    const bool kill = (in.open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
+    finish<encode_created>(
+        lane, call, lane.fs.create(call.caller, call.node(), *call.name, in.flags, in.mode, in.umask, kill));
 }
 
 // The name that comes with it means nothing.

@@ -132,7 +132,8 @@ public:
         return open_node(number(id), false);
     }
     Async<fs::Created> create(const fs::Caller&, fs::NodeId parent, const fs::Name& name, std::uint32_t,
-                              std::uint32_t mode, std::uint32_t umask) override {
+                              std::uint32_t mode, std::uint32_t umask, bool kill_suid_sgid) override {
+        created_killing_ = kill_suid_sgid;
         auto made = make_entry(parent, name, S_IFREG | (mode & ~umask));
         if (!made) return fail(made.error());
         return fs::Created{.entry = *made, .opened = *open_node(number(made->node), false)};
@@ -274,6 +275,7 @@ public:
 
     std::string lookup_fails_for_; // readdirplus lists that name without a lookup
     std::string fails_after_;      // readdirplus fails behind that name
+    bool created_killing_ = false; // what the latest create was told of set-id bits
 
 private:
     static std::uint64_t number(fs::NodeId id) { return static_cast<std::uint64_t>(id); }

@@ -83,12 +83,13 @@ FileSystem::Async<void> Passthrough::rename(const Caller&, NodeId parent, const 
 }
 
 FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId parent, const Name& name,
-                                               std::uint32_t flags, std::uint32_t mode, std::uint32_t umask) {
+                                               std::uint32_t flags, std::uint32_t mode, std::uint32_t umask,
+                                               bool kill_suid_sgid) {
     if (options_.read_only) return fail(EROFS);
     TRY(Node* const node, nodes_->find(parent));
     TRY(const int host, host_flags(flags));
-    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node},
-                 name](bool may_wait) -> Result<Made> {
+    auto call = [this, caller, umask, mode, flags, host, dir = Dir{*node}, name,
+                 kill_suid_sgid](bool may_wait) -> Result<Made> {
         // The mode limits later opens only: a new file is open for whatever was asked.
         const int create_flags =
             (readable_too(host) & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
@@ -107,8 +108,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         if (fd != -EEXIST || (flags & O_EXCL) != 0) return fail(blame(dir.fd, -fd));
         TRY(made.found, find_child(dir, name.c_str(), Crossing::refused));
         TRY_STATUS(openable(made.found.attr.mode));
-        // Cut on behalf of a user, it loses its set-id bits.
-        TRY(made.file, open_file(made.found.fd.get(), host, caller.uid != 0, may_wait));
+        TRY(made.file, open_file(made.found.fd.get(), host, kill_suid_sgid, may_wait));
         return made;
     };
     return run_made(*node, flags, std::move(call));

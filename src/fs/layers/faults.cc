@@ -138,9 +138,10 @@ FileSystem::Async<Opened> Faults::open(const Caller& caller, NodeId node, std::u
     });
 }
 FileSystem::Async<Created> Faults::create(const Caller& caller, NodeId parent, const Name& name,
-                                          std::uint32_t flags, std::uint32_t mode, std::uint32_t umask) {
-    return with(Operation::create, [&caller, &name, this, parent, flags, mode, umask] {
-        return inner().create(caller, parent, name, flags, mode, umask);
+                                          std::uint32_t flags, std::uint32_t mode, std::uint32_t umask,
+                                          bool kill_suid_sgid) {
+    return with(Operation::create, [&caller, &name, this, parent, flags, mode, umask, kill_suid_sgid] {
+        return inner().create(caller, parent, name, flags, mode, umask, kill_suid_sgid);
     });
 }
 FileSystem::Async<Created> Faults::tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags,

@@ -85,7 +85,7 @@ public:
     Async<Entry> link(const Caller& caller, NodeId node, NodeId new_parent, const Name& new_name) override;
     Async<Opened> open(const Caller& caller, NodeId node, std::uint32_t flags, bool kill_suid_sgid) override;
     Async<Created> create(const Caller& caller, NodeId parent, const Name& name, std::uint32_t flags,
-                          std::uint32_t mode, std::uint32_t umask) override;
+                          std::uint32_t mode, std::uint32_t umask, bool kill_suid_sgid) override;
     Async<Created> tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags, std::uint32_t mode,
                            std::uint32_t umask) override;
     Async<std::size_t> read(const Caller& caller, HandleId handle, std::uint64_t offset,

@@ -54,8 +54,8 @@ public:
         return inner_->open(caller, node, flags, kill_suid_sgid);
     }
     Async<Created> create(const Caller& caller, NodeId parent, const Name& name, std::uint32_t flags,
-                          std::uint32_t mode, std::uint32_t umask) override {
-        return inner_->create(caller, parent, name, flags, mode, umask);
+                          std::uint32_t mode, std::uint32_t umask, bool kill_suid_sgid) override {
+        return inner_->create(caller, parent, name, flags, mode, umask, kill_suid_sgid);
     }
     Async<Created> tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags, std::uint32_t mode,
                            std::uint32_t umask) override {

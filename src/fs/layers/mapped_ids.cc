@@ -96,10 +96,12 @@ FileSystem::Async<Entry> MappedIds::link(const Caller& caller, NodeId node, Node
 }
 
 FileSystem::Async<Created> MappedIds::create(const Caller& caller, NodeId parent, const Name& name,
-                                             std::uint32_t flags, std::uint32_t mode, std::uint32_t umask) {
-    return as_host<Created>(caller, [this, parent, &name, flags, mode, umask](const Caller& host) {
-        return inner().create(host, parent, name, flags, mode, umask);
-    });
+                                             std::uint32_t flags, std::uint32_t mode, std::uint32_t umask,
+                                             bool kill_suid_sgid) {
+    return as_host<Created>(caller,
+                            [this, parent, &name, flags, mode, umask, kill_suid_sgid](const Caller& host) {
+                                return inner().create(host, parent, name, flags, mode, umask, kill_suid_sgid);
+                            });
 }
 
 FileSystem::Async<Created> MappedIds::tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags,

@@ -27,10 +27,10 @@ struct Create : testing::TestWithParam<InlineMode> {
     Share share{{.inline_mode = GetParam()}};
 
     Result<Created> create(const Caller& caller, std::string_view child, int flags, std::uint32_t mode,
-                           std::uint32_t umask = 0) {
+                           std::uint32_t umask = 0, bool kill_suid_sgid = false) {
         return share.call([&] {
             return share.fs->create(caller, kRootNode, name(child),
-                                    static_cast<std::uint32_t>(flags | O_CREAT), mode, umask);
+                                    static_cast<std::uint32_t>(flags | O_CREAT), mode, umask, kill_suid_sgid);
         });
     }
     Result<Entry> mkdir(const Caller& caller, std::string_view child, std::uint32_t mode,
@@ -56,6 +56,18 @@ TEST_P(Create, new_file_is_open_for_what_was_asked_whatever_its_mode) {
         EXPECT_EQ(share.write(created->opened.handle, 0, "data"), 4U);
         EXPECT_EQ(share.read(created->opened.handle, 0, 10), "data");
         EXPECT_EQ(share.node(file), created->entry.node);
+    }
+}
+
+// The client's kernel knows who may keep them, and says so with the request as it does with OPEN.
+TEST_P(Create, file_that_is_there_is_cut_and_loses_its_set_id_bits_if_that_is_asked_for) {
+    put(share.dir.path("f"), "text");
+    const std::string path = share.dir.path("f");
+    for (const bool kill : {false, true}) {
+        ASSERT_EQ(::chmod(path.c_str(), 04755), 0);
+        ASSERT_TRUE(create(kUser, "f", O_RDWR | O_TRUNC, 0644, 0, kill));
+        EXPECT_EQ(host(path).st_size, 0);
+        EXPECT_EQ(host(path).st_mode & 07777, kill ? 0755U : 04755U);
     }
 }
 
@@ -327,7 +339,7 @@ TEST(PassthroughThreads, forget_of_a_node_that_is_being_created_costs_that_reque
     std::thread creating{[&] {
         const auto member = rt::EpochMember::join();
         for (int i = 0; i < 3000; ++i) {
-            auto made = share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0);
+            auto made = share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0, false);
             ASSERT_TRUE(made.ready());
             if (made.value()) {
                 share.fs->forget(made.value()->entry.node, 1);
@@ -371,7 +383,7 @@ TEST(PassthroughLease, create_and_change_of_size_wait_for_its_end_off_the_worker
     };
     while_leased([&] {
         const auto made = share.call(
-            [&] { return share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0); });
+            [&] { return share.fs->create(kRoot, kRootNode, name("f"), O_RDWR | O_CREAT, 0644, 0, false); });
         ASSERT_TRUE(made);
         EXPECT_EQ(share.read(made->opened.handle, 0, 9), "data");
         EXPECT_TRUE(share.release(made->opened.handle));
@@ -400,7 +412,8 @@ TEST(PassthroughReadOnly, every_change_is_refused) {
     EXPECT_EQ(share.call([&] { return fs.rmdir(kRoot, kRootNode, name("f")); }).error(), refused);
     EXPECT_EQ(share.call([&] { return fs.link(kRoot, file, kRootNode, name("g")); }).error(), refused);
     EXPECT_EQ(
-        share.call([&] { return fs.create(kRoot, kRootNode, name("g"), O_CREAT | O_RDWR, 0644, 0); }).error(),
+        share.call([&] { return fs.create(kRoot, kRootNode, name("g"), O_CREAT | O_RDWR, 0644, 0, false); })
+            .error(),
         refused);
     EXPECT_EQ(share.call([&] { return fs.tmpfile(kRoot, kRootNode, O_RDWR, 0644, 0); }).error(), refused);
     EXPECT_EQ(

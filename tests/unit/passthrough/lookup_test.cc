@@ -169,7 +169,7 @@ TEST_P(Lookup, pipes_sockets_and_devices_are_found_but_not_opened) {
     }
     EXPECT_EQ(share.open(share.node("dir"), O_RDONLY).error(), Errno{EISDIR});
     const auto created = share.call(
-        [&] { return share.fs->create(kRoot, kRootNode, name("fifo"), O_RDWR | O_CREAT, 0644, 0); });
+        [&] { return share.fs->create(kRoot, kRootNode, name("fifo"), O_RDWR | O_CREAT, 0644, 0, false); });
     EXPECT_EQ(created.error(), Errno{ENXIO});
 }
 

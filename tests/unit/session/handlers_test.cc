@@ -209,6 +209,14 @@ TEST_F(Handlers, create_and_tmpfile_give_node_and_handle) {
     EXPECT_EQ(fs.handles_open(), 2U);
 }
 
+TEST_F(Handlers, create_is_told_whether_set_id_bits_are_to_be_dropped) {
+    for (const std::uint32_t flags : {0U, std::uint32_t{FUSE_OPEN_KILL_SUIDGID}}) {
+        const std::string name = "c" + std::to_string(flags);
+        on.handle(FuseMessage{FUSE_CREATE}.with(fuse_create_in{.open_flags = flags}).with_string(name));
+        EXPECT_EQ(fs.created_killing_, flags != 0);
+    }
+}
+
 TEST_F(Handlers, setattr_passes_what_is_valid) {
     const std::uint64_t id = fs.add_file("a", "12345");
     fuse_setattr_in in{};
