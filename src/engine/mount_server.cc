@@ -60,13 +60,12 @@ rt::Task<void> run_and_tell(rt::Worker& control, rt::Helpers& helpers, std::func
 
 Outcome<std::unique_ptr<MountServer>> MountServer::make(const config::MountCommand& command,
                                                         Workers& workers) {
-    TRY_STATUS(check_share(command.share.share));
+    TRY(auto file_system, open_share(command.share));
     if (transport::lies_within(command.mountpoint, command.share.share))
         return failure(
             "cannot mount \"" + command.share.share + "\" at \"" + command.mountpoint +
             "\": the mount point lies in the share, which would contain itself; give a mount point "
             "outside");
-    TRY(auto file_system, open_share(command.share));
     TRY(auto point, transport::MountPoint::mount(point_options(command)));
     Fd device = point.take_device();
     std::unique_ptr<MountServer> made{

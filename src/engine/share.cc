@@ -9,9 +9,6 @@
 #include "fs/layers/mapped_xattrs.h"
 #include "rt/thread.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 namespace viaduct::engine {
 namespace {
 
@@ -73,17 +70,6 @@ bool drops_privileges(const config::ServeOptions& options) {
     if (!options.killpriv_v2 || options.xattrmap.empty()) return options.killpriv_v2;
     const auto map = fs::XattrMap::parse(options.xattrmap);
     return map && map->to_host(kCapabilities) == std::string{kCapabilities};
-}
-
-Outcome<void> check_share(const std::string& path) {
-    struct stat status{};
-    if (::stat(path.c_str(), &status) != 0)
-        return failure("cannot share \"" + path + "\"", Errno{errno},
-                       errno == ENOENT ? "create it, or name a directory that exists" : "");
-    if (!S_ISDIR(status.st_mode)) return failure("cannot share \"" + path + "\": it is not a directory");
-    if (::access(path.c_str(), R_OK | X_OK) != 0)
-        return failure("cannot share \"" + path + "\"", Errno{errno}, "this user may not read it");
-    return {};
 }
 
 session::SessionOptions session_options(const config::ServeOptions& options) {

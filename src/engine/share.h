@@ -12,8 +12,6 @@
 
 namespace viaduct::engine {
 
-// Can the directory be shared at all?  The failure says what to do.
-Outcome<void> check_share(const std::string& path);
 bool serves_xattrs(const config::ServeOptions& options) noexcept;
 // Can the host drop set-id bits and capabilities with the change that calls for it (HANDLE_KILLPRIV_V2)?  Not
 // the capabilities that are kept under another name: the client's kernel then drops them itself, with one
@@ -24,7 +22,8 @@ bool drops_privileges(const config::ServeOptions& options);
 // are the transport's.
 session::SessionOptions session_options(const config::ServeOptions& options);
 
-// The outermost layer; each owns the one behind it.
+// The outermost layer; each owns the one behind it.  A failure says why the directory cannot be shared, and
+// what to do.
 Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options);
 
 } // namespace viaduct::engine

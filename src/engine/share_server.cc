@@ -32,7 +32,6 @@ Outcome<vhost::Listener> bind_socket(const config::ServeOptions& options) {
 
 Outcome<std::unique_ptr<ShareServer>> ShareServer::make(const config::ServeOptions& options,
                                                         Workers& workers) {
-    TRY_STATUS(check_share(options.share));
     TRY_STATUS(open_share(options)); // each front end gets one of its own; what is wrong is said now
     std::unique_ptr<ShareServer> server{new ShareServer{options, workers}};
     TRY(auto listener,

@@ -46,14 +46,17 @@ Outcome<Budget> descriptors(const Options& options) {
 }
 
 Outcome<Fd> open_share(const Options& options) {
-    const auto what = options.share_option + " " + options.share;
+    const std::string what = "cannot share \"" + options.share + "\"";
     Fd fd{::open(options.share.c_str(), O_PATH | O_CLOEXEC)};
     if (!fd)
-        return usage_failure(failure(what, Errno{errno}, "give a directory that exists").error().message);
+        return failure(what, Errno{errno},
+                       errno == ENOENT ? "create it, or name a directory that exists" : "");
     struct statx st{};
     if (::statx(fd.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) != 0)
         return failure(what, Errno{errno});
-    if (!S_ISDIR(st.stx_mode)) return usage_failure(what + ": is not a directory; give a directory");
+    if (!S_ISDIR(st.stx_mode)) return failure(what + ": it is not a directory");
+    if (::faccessat(fd.get(), ".", R_OK | X_OK, AT_EACCESS) != 0)
+        return failure(what, Errno{errno}, "this user may not read it");
     // Asked here, so that a kernel or a seccomp profile without it is an error with a reason.
     open_how how{.flags = O_PATH | O_CLOEXEC, .mode = 0, .resolve = RESOLVE_NO_XDEV};
     const long probe = ::syscall(SYS_openat2, fd.get(), ".", &how, sizeof how);
