@@ -124,7 +124,7 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
                 "Look for requests this long before waiting for a kick; 0: never; microseconds");
     line.text("--faults", options.faults, "RULES",
               "Delays and errors put in on purpose, for tests: "
-              "CALL:delay=MS|blocking|errno=NAME|short=BYTES|calls=N");
+              "CALL:delay=MS|blocking|deaf|errno=NAME|short=BYTES|calls=N");
     line.choice("--log-level", options.log_level, {"error", "warn", "info", "debug", "trace", "off"},
                 "What is logged");
     line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");

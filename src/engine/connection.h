@@ -45,6 +45,7 @@ private:
     public:
         explicit Sink(session::Session& session) noexcept : session_(session) {}
         void handle(fuse::RawRequest& request) override { session_.handle(request); }
+        void cancel(const fuse::RequestChoice& chosen) override { session_.cancel(chosen); }
         rt::Task<void> end_client() override;
 
     private:

@@ -53,6 +53,10 @@ bool apply(Rule& rule, const std::string& part) {
         rule.blocking = true;
         return true;
     }
+    if (key == "deaf" && value.empty()) {
+        rule.deaf = true;
+        return true;
+    }
     if (key == "errno") {
         const auto error = errno_named(value);
         rule.error = error.value_or(0);
@@ -84,8 +88,9 @@ Outcome<FaultRules> parse_fault_rules(const std::string& text) {
         Rule rule;
         for (std::size_t index = 1; index < parts.size(); ++index)
             if (!apply(rule, parts[index]))
-                return usage_failure("--faults says \"" + parts[index] + "\" of " + parts.front() +
-                                     "; it takes delay=MS, blocking, errno=NAME, short=BYTES and calls=N");
+                return usage_failure(
+                    "--faults says \"" + parts[index] + "\" of " + parts.front() +
+                    "; it takes delay=MS, blocking, deaf, errno=NAME, short=BYTES and calls=N");
         rules.emplace_back(static_cast<fs::Faults::Operation>(operation - kOperationNames.begin()), rule);
     }
     return rules;

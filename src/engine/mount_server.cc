@@ -119,8 +119,13 @@ rt::Task<void> MountServer::announce(std::function<void()> ready) {
 rt::Task<void> MountServer::finish() {
     finishing_ = true;
     co_await connection_->stop();
-    const bool drained = co_await connection_->drain(kLastRequests);
+    bool drained = co_await connection_->drain(kLastRequests);
     co_await connection_->close();
+    if (!drained) {
+        // Who waited has been told by the kernel; what carries the requests out is called off after them.
+        co_await connection_->cancel();
+        drained = co_await connection_->drain(kLastRequests);
+    }
     // A connection that was aborted is still in the tree.
     auto detach = [this] { return point_.detach(true); };
     if (const Status detached = co_await helpers_.run(detach); !detached)

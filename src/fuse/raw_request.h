@@ -10,6 +10,7 @@
 #include "base/segments.h"
 
 #include <cstddef>
+#include <functional>
 
 namespace viaduct::fuse {
 
@@ -34,10 +35,16 @@ protected:
     Segments out_;
 };
 
+// Which of the requests that a sink has are meant.
+using RequestChoice = std::function<bool(const RawRequest&)>;
+
 // Takes requests over.  Called on the worker that owns the queue.
 class RequestSink {
 public:
     virtual void handle(RawRequest& request) = 0;
+    // Asks those requests handed in on this worker which wait to end soon, with EINTR.  They are completed
+    // all the same, later than in this call; one that cannot be called off, in its own time.
+    virtual void cancel([[maybe_unused]] const RequestChoice& chosen) {}
 
 protected:
     ~RequestSink() = default;

@@ -30,25 +30,28 @@ public:
     // Only when not ready(); takes the task out.
     Task<Value> task() && noexcept { return std::move(*std::get_if<1>(&state_)); }
 
-    auto operator co_await() && noexcept {
-        struct Awaiter {
-            Async& async;
-            std::optional<Task<Value>> task;
-            decltype(std::declval<Task<Value>>().operator co_await()) inner{nullptr};
+    class Awaiter {
+    public:
+        explicit Awaiter(Async& async) noexcept : async_(async) {}
+        bool await_ready() const noexcept { return async_.ready(); }
+        template <class Waiter>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Waiter> waiter) noexcept {
+            task_.emplace(std::move(async_).task());
+            inner_.emplace(std::move(*task_).operator co_await());
+            return inner_->await_suspend(waiter);
+        }
+        Value await_resume() {
+            if (!task_) return std::move(async_.value());
+            return inner_->await_resume();
+        }
 
-            bool await_ready() noexcept { return async.ready(); }
-            std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiter) noexcept {
-                task.emplace(std::move(async).task());
-                inner = std::move(*task).operator co_await();
-                return inner.await_suspend(waiter);
-            }
-            Value await_resume() {
-                if (!task) return std::move(async.value());
-                return inner.await_resume();
-            }
-        };
-        return Awaiter{*this, std::nullopt, {nullptr}};
-    }
+    private:
+        Async& async_;
+        std::optional<Task<Value>> task_;
+        std::optional<typename Task<Value>::Awaiter> inner_;
+    };
+
+    auto operator co_await() && noexcept { return Awaiter{*this}; }
 
 private:
     std::variant<Value, Task<Value>> state_;

@@ -5,6 +5,8 @@
 // It lives in the awaiting coroutine's frame until its completion arrives, and so do the buffers it names.
 #pragma once
 
+#include "rt/cancellation.h"
+
 #include <coroutine>
 #include <cstdint>
 #include <sys/types.h>
@@ -27,23 +29,31 @@ struct OperationRequest {
     std::uint64_t length = 0; // fallocate: bytes; timeout: nanoseconds from now
 };
 
-// Awaitable.  The result is that of the system call, or -errno; -ECANCELED after Ring::cancel, -ETIME for a
-// timeout that ran out.
-class Operation {
+// Awaitable.  The result is that of the system call, or -errno; -ETIME for a timeout that ran out.  After
+// Ring::cancel, and when the awaiting task is called off, -ECANCELED, or -EINTR for a system call that had
+// begun; an operation that cannot be called back ends in its own time.
+class Operation final : public Cancellable {
 public:
     Operation(Ring& ring, const OperationRequest& request) noexcept : ring_(ring), request_(request) {}
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> waiter);
+    template <class Waiter> bool await_suspend(std::coroutine_handle<Waiter> waiter) {
+        waiter_ = waiter;
+        cancellation_ = cancellation_of(waiter);
+        return begin();
+    }
     int await_resume() const noexcept { return result_; }
 
     const OperationRequest& request() const noexcept { return request_; }
 
+    void cancel() override;
+
     // For rings: delivers the completion.
     void complete(int result) {
         result_ = result;
+        if (cancellation_ != nullptr) cancellation_->leave();
         waiter_.resume();
     }
 
@@ -54,11 +64,17 @@ public:
         return timeout_;
     }
 
+    // For rings: what carries it out.
+    void* carrier = nullptr;
+
 private:
+    bool begin(); // false: it has ended already
+
     Ring& ring_;
     OperationRequest request_;
     std::int64_t timeout_[2] = {0, 0};
     std::coroutine_handle<> waiter_;
+    Cancellation* cancellation_ = nullptr;
     int result_ = 0;
 };
 

@@ -50,7 +50,7 @@ public:
     void execute() override { result_ = rt::execute(operation_.request()); }
     void deliver() override {
         Operation& operation = operation_;
-        const int result = result_;
+        const int result = executed() ? result_ : -ECANCELED;
         delete this;
         operation.complete(result);
     }
@@ -80,9 +80,12 @@ void PollRing::start(Operation& operation) {
     case Kind::timeout:
         timers_.emplace(monotonic_ns() + operation.request().length, &operation);
         break;
-    default:
-        threads_.start(*new FileJob{operation});
+    default: {
+        auto* const job = new FileJob{operation};
+        operation.carrier = job;
+        threads_.start(*job);
         break;
+    }
     }
 }
 
@@ -108,6 +111,7 @@ void PollRing::finish_poll(Operation& operation, int result) {
 }
 
 void PollRing::cancel(Operation& operation) {
+    if (operation.carrier != nullptr) return threads_.cancel(*static_cast<FileJob*>(operation.carrier));
     finish_poll(operation, -ECANCELED);
     const auto timer = std::ranges::find(timers_, &operation, [](const auto& entry) { return entry.second; });
     if (timer == timers_.end()) return;

@@ -21,7 +21,7 @@ public:
     static Result<std::unique_ptr<Ring>> make();
 
     void start(Operation& operation) override;
-    // File operations on a thread cannot be called back: they end by themselves.
+    // File operations on a thread are interrupted; those that no signal ends go on.
     void cancel(Operation& operation) override;
     Status watch(int fd, Watcher& watcher) override;
     void unwatch(int fd, Watcher& watcher) override;

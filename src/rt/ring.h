@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "rt/operation.h"
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 
@@ -91,9 +92,20 @@ public:
     }
 };
 
-inline void Operation::await_suspend(std::coroutine_handle<> waiter) {
-    waiter_ = waiter;
+inline bool Operation::begin() {
+    if (cancellation_ != nullptr) {
+        if (cancellation_->requested()) {
+            result_ = -ECANCELED;
+            return false;
+        }
+        cancellation_->enter(*this);
+    }
     ring_.start(*this);
+    return true;
+}
+
+inline void Operation::cancel() {
+    ring_.cancel(*this);
 }
 
 } // namespace viaduct::rt

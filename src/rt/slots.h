@@ -7,6 +7,7 @@
 
 #include "rt/worker.h"
 
+#include <algorithm>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,7 @@ public:
     // Holds one slot until destroyed.
     class Hold {
     public:
+        Hold() = default;
         explicit Hold(Slots& slots) noexcept : slots_(&slots) {}
         Hold(Hold&& other) noexcept : slots_(std::exchange(other.slots_, nullptr)) {}
         Hold& operator=(Hold&&) = delete;
@@ -30,30 +32,50 @@ public:
         }
 
     private:
-        Slots* slots_;
+        Slots* slots_ = nullptr;
     };
 
-    // co_await slots.acquire() gives a Hold.
+    // co_await slots.acquire() gives a Hold; an empty one when the task is called off meanwhile, whose next
+    // operation then does not begin.
     auto acquire() noexcept { return Acquire{*this}; }
 
 private:
     // The slot passes from the one who releases it to the one who waits.  That one is resumed by a message,
     // not from within the other: thousands may follow each other without ever suspending.
-    struct Acquire final : Message {
+    struct Acquire final : Message, Cancellable {
         Slots& slots;
         std::coroutine_handle<> waiter;
+        Cancellation* cancellation = nullptr;
+        bool called_off = false;
         explicit Acquire(Slots& s) noexcept : slots(s) {}
-        void deliver() override { waiter.resume(); }
+        void deliver() override {
+            if (cancellation != nullptr) cancellation->leave();
+            waiter.resume();
+        }
+        void cancel() override {
+            const auto place = std::ranges::find(slots.waiters_, this);
+            if (place == slots.waiters_.end()) return; // it has a slot, and is about to hear of it
+            slots.waiters_.erase(place);
+            called_off = true;
+            Worker::current()->post(*this);
+        }
         bool await_ready() const noexcept {
             if (slots.free_ == 0) return false;
             --slots.free_;
             return true;
         }
-        void await_suspend(std::coroutine_handle<> handle) {
+        template <class Waiter> bool await_suspend(std::coroutine_handle<Waiter> handle) {
             waiter = handle;
+            cancellation = cancellation_of(handle);
+            if (cancellation != nullptr) {
+                called_off = cancellation->requested();
+                if (called_off) return false;
+                cancellation->enter(*this);
+            }
             slots.waiters_.push_back(this);
+            return true;
         }
-        Hold await_resume() const noexcept { return Hold{slots}; }
+        Hold await_resume() const noexcept { return called_off ? Hold{} : Hold{slots}; }
     };
 
     void release() {

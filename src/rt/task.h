@@ -3,10 +3,12 @@
 // Task: a lazy coroutine, awaited once.
 //
 // It begins when it is awaited (or spawned on a Gate) and resumes on the worker it began on.  What it takes
-// by reference outlives it; data comes in by value.
+// by reference outlives it; data comes in by value.  It can be called off by what its awaiter can be called
+// off by.
 #pragma once
 
 #include "base/assert.h"
+#include "rt/cancellation.h"
 #include "rt/frame_pool.h"
 
 #include <coroutine>
@@ -20,7 +22,7 @@ template <class T> class Task;
 
 namespace detail {
 
-struct PromiseBase : PooledFrame {
+struct PromiseBase : PooledFrame, TaskContext {
     std::coroutine_handle<> continuation = std::noop_coroutine();
 
     std::suspend_always initial_suspend() noexcept { return {}; }
@@ -71,16 +73,37 @@ public:
     }
     ~Task() { destroy(); }
 
+    // It and what it awaits are called off by `cancellation`, which outlives it, whoever awaits it.
+    Task& cancelled_by(Cancellation& cancellation) noexcept {
+        handle_.promise().cancellation = &cancellation;
+        handle_.promise().own_cancellation = true;
+        return *this;
+    }
+    // Nothing calls it off.
+    Task& never_cancelled() noexcept {
+        handle_.promise().cancellation = nullptr;
+        handle_.promise().own_cancellation = true;
+        return *this;
+    }
+
+    class Awaiter {
+    public:
+        explicit Awaiter(std::coroutine_handle<promise_type> handle) noexcept : handle_(handle) {}
+        bool await_ready() const noexcept { return false; }
+        template <class Waiter>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Waiter> waiter) const noexcept {
+            promise_type& promise = handle_.promise();
+            promise.continuation = waiter;
+            if (!promise.own_cancellation) promise.cancellation = cancellation_of(waiter);
+            return handle_;
+        }
+        T await_resume() const { return handle_.promise().take(); }
+
+    private:
+        std::coroutine_handle<promise_type> handle_;
+    };
+
     auto operator co_await() && noexcept {
-        struct Awaiter {
-            std::coroutine_handle<promise_type> handle;
-            bool await_ready() noexcept { return false; }
-            std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiter) noexcept {
-                handle.promise().continuation = waiter;
-                return handle;
-            }
-            T await_resume() { return handle.promise().take(); }
-        };
         ASSERT(static_cast<bool>(handle_)); // libstdc++ 12 mixes == of handles up with that of expected
         return Awaiter{handle_};
     }

@@ -25,11 +25,18 @@ template <auto Encode, class T> void answer(Lane& lane, Call& call, const Result
     lane.complete(call, bytes);
 }
 
+// What has ended early tells it so; what has ended in spite of it has its result.
+template <class T> bool was_cancelled(const Call& call, const Result<T>& result) noexcept {
+    return call.cancellation.requested() && !result && result.error() == Errno{ECANCELED};
+}
+
 template <auto Encode, class T>
 rt::Task<void> wait_and_answer(Lane& lane, Call& call, rt::Task<Result<T>> task) {
     lane.add_waiting(call);
+    task.cancelled_by(call.cancellation);
     const auto result = co_await std::move(task);
     lane.remove_waiting(call);
+    if (was_cancelled(call, result)) co_return lane.refuse(call, EINTR);
     answer<Encode, T>(lane, call, result);
 }
 

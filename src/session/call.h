@@ -10,6 +10,7 @@
 #include "fuse/decode.h"
 #include "fuse/encode.h"
 #include "fuse/raw_request.h"
+#include "rt/cancellation.h"
 #include "session/dirents.h"
 
 #include <optional>
@@ -27,6 +28,8 @@ struct Call {
     std::vector<std::byte> buffer; // values of extended attributes
     fs::SetAttr change;
     PackedDirents dirents;
+
+    rt::Cancellation cancellation; // of what it waits for
 
     // Free list and list of waiting calls, of the worker that serves it.
     Call* next = nullptr;

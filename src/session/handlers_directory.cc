@@ -22,8 +22,10 @@ Result<void> outcome(const Call& call, const Result<void>& result) {
 
 rt::Task<void> wait_for_dirents(Lane& lane, Call& call, rt::Task<Result<void>> task) {
     lane.add_waiting(call);
-    const auto result = co_await std::move(task);
+    task.cancelled_by(call.cancellation);
+    auto result = co_await std::move(task);
     lane.remove_waiting(call);
+    if (was_cancelled(call, result)) result = fail(EINTR);
     answer<encode_dirents, void>(lane, call, outcome(call, result));
 }
 

@@ -14,6 +14,7 @@ void Lane::refuse(Call& call, Errno error) {
 }
 
 void Lane::add_waiting(Call& call) noexcept {
+    call.cancellation.reset();
     call.previous = nullptr;
     call.next = waiting_;
     if (waiting_ != nullptr) waiting_->previous = &call;
@@ -27,12 +28,26 @@ void Lane::remove_waiting(Call& call) noexcept {
         call.previous->next = call.next;
     else
         waiting_ = call.next;
+    counters.waits_over.add();
 }
 
-bool Lane::interrupt(std::uint64_t unique) noexcept {
-    for (const Call* call = waiting_; call != nullptr; call = call->next) {
+void Lane::cancel(Call& call) {
+    if (call.cancellation.requested()) return;
+    counters.cancelled.add();
+    call.cancellation.request();
+}
+
+// What is called off ends later than in the call: the list stays as it is meanwhile.
+void Lane::cancel(const fuse::RequestChoice& chosen) {
+    for (Call* call = waiting_; call != nullptr; call = call->next)
+        if (chosen(*call->raw)) cancel(*call);
+}
+
+bool Lane::interrupt(std::uint64_t unique) {
+    for (Call* call = waiting_; call != nullptr; call = call->next) {
         if (call->unique() != unique) continue;
         counters.interrupts.add();
+        cancel(*call);
         return true;
     }
     return false;

@@ -31,7 +31,9 @@ struct LaneCounters {
     std::array<sync::Counter, fuse::kOpcodeCount + 1> requests;
     sync::Counter malformed;  // lengths that lied, too little room for the reply
     sync::Counter waited;     // requests that could not be answered in one pass
+    sync::Counter waits_over; // of those that waited: as many as are not waiting any more
     sync::Counter interrupts; // INTERRUPTs that found their request waiting
+    sync::Counter cancelled;  // requests that were called off while they waited, by whomever
 };
 
 class alignas(64) Lane {
@@ -72,11 +74,14 @@ public:
     // Waiting calls, so that INTERRUPT finds them.
     void add_waiting(Call& call) noexcept;
     void remove_waiting(Call& call) noexcept;
-    // false: no such request waits here.
-    bool interrupt(std::uint64_t unique) noexcept;
+    // Calls the request off.  false: it does not wait here.
+    bool interrupt(std::uint64_t unique);
+    // Calls off the waiting requests that `chosen` says.
+    void cancel(const fuse::RequestChoice& chosen);
 
 private:
     void grow();
+    void cancel(Call& call);
 
     Call* free_ = nullptr; // last used first: its memory is still in the cache
     Call* waiting_ = nullptr;

@@ -107,8 +107,18 @@ void Session::handle(fuse::RawRequest& raw) {
     if (is_xattr(opcode) && !options_.xattr) return lane.refuse(call, ENOSYS);
     call.caller = {.uid = header.uid, .gid = header.gid, .pid = header.pid};
     if (opcode.gives_out && fs_.room_to_come()) [[unlikely]]
-        return lane.gate.spawn(serve_when_there_is_room(lane, call, handler));
+        return wait_for_room(lane, call, handler);
     handler(lane, call);
+}
+
+void Session::cancel(const fuse::RequestChoice& chosen) {
+    lane_here().cancel(chosen);
+}
+
+void Session::wait_for_room(Lane& lane, Call& call, Handler handler) {
+    auto task = serve_when_there_is_room(lane, call, handler);
+    task.cancelled_by(call.cancellation);
+    lane.gate.spawn(std::move(task));
 }
 
 // Records are freed when every worker has rested; one that gets no processor keeps them from it.  That a
@@ -121,6 +131,7 @@ rt::Task<void> Session::serve_when_there_is_room(Lane& lane, Call& call, Handler
         lane.worker.epoch().collect();
     }
     lane.remove_waiting(call);
+    if (call.cancellation.requested()) co_return lane.refuse(call, EINTR);
     handler(lane, call);
 }
 
@@ -186,8 +197,12 @@ rt::Task<void> Session::serve_destroy(Lane& lane, Call& call) {
 }
 
 // Completes its chain only when every worker was asked, so that a client has no more of them under way than
-// its queues have places.  No reply: an unknown request has ended, or will be answered without being
-// interrupted.
+// its queues have places.
+//
+// A worker that does not know the request is asked again when it has swept its queues: INTERRUPT comes on
+// another queue and may have overtaken it.  Not so on /dev/fuse, where the kernel sends INTERRUPT when the
+// request has been read: the worker that read it hands it in before it takes our message.  So what is not
+// found has been answered, and there is nothing to reply: EAGAIN would ask the kernel for another INTERRUPT.
 rt::Task<void> Session::serve_interrupt(Lane& lane, Call& call) {
     const std::uint64_t unique = call.in<fuse_interrupt_in>().unique;
     const std::size_t count = lane_count();
@@ -195,6 +210,9 @@ rt::Task<void> Session::serve_interrupt(Lane& lane, Call& call) {
     for (std::size_t index = 0; index < count && !found; ++index) {
         Lane& other = *lanes_[index];
         co_await other.worker.enter();
+        found = other.interrupt(unique);
+        if (found) break;
+        co_await other.worker.yield();
         found = other.interrupt(unique);
     }
     co_await lane.worker.enter();

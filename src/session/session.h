@@ -46,6 +46,7 @@ public:
 
     // On an attached worker.
     void handle(fuse::RawRequest& request) override;
+    void cancel(const fuse::RequestChoice& chosen) override;
 
     // On any worker: waits for the requests under way, drops every lookup count and handle, and goes back to
     // before INIT.  For a reset or a client that is gone; the caller hands in nothing new meanwhile.
@@ -76,6 +77,7 @@ private:
     rt::Worker& home() const noexcept { return lanes_[0]->worker; }
 
     void serve_session(Lane& lane, Call& call, bool running);
+    void wait_for_room(Lane& lane, Call& call, Handler handler);
     rt::Task<void> serve_when_there_is_room(Lane& lane, Call& call, Handler handler);
     rt::Task<void> serve_init(Lane& lane, Call& call);
     rt::Task<void> serve_destroy(Lane& lane, Call& call);

@@ -154,7 +154,7 @@ TEST_P(VringBase, memory_is_not_touched_after_the_answer) {
 }
 
 TEST_P(VringBase, a_request_that_does_not_end_in_time_cannot_reach_memory_any_more) {
-    ServedShare share{{"--faults", "getattr:delay=3000", "--drain-timeout", "200"}};
+    ServedShare share{{"--faults", "getattr:delay=3000:deaf", "--drain-timeout", "200"}};
     {
         const auto guest = connect(share);
         ASSERT_TRUE(guest);

@@ -180,7 +180,9 @@ void TestFuseServer::answer(const Message& message) {
     switch (header.opcode) { // no reply to these
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
-    case FUSE_INTERRUPT: // never heeded: a server that hangs
+        return;
+    case FUSE_INTERRUPT: // not heeded: a server that hangs
+        if (options_.heeds_interrupts) interrupt(body_of<fuse_interrupt_in>(message).unique);
         return;
     default:
         break;
@@ -231,6 +233,18 @@ void TestFuseServer::answer(const Message& message) {
     }
 }
 
+// Of the held ones; what is not held has been answered.
+void TestFuseServer::interrupt(std::uint64_t unique) {
+    for (auto& [opcode, requests] : held_) {
+        const auto held = [unique](const Message& one) { return header_of(one).unique == unique; };
+        const auto found = std::ranges::find_if(requests, held);
+        if (found == requests.end()) continue;
+        reply(unique, EINTR);
+        requests.erase(found);
+        return;
+    }
+}
+
 void TestFuseServer::reply(std::uint64_t unique, int error, std::span<const std::byte> body) {
     const fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof(fuse_out_header) + body.size()),
                                  .error = -error,
@@ -248,17 +262,18 @@ template <class T> void TestFuseServer::reply_with(std::uint64_t unique, const T
 
 void TestFuseServer::answer_init(const Message& message) {
     const auto in = body_of<fuse_init_in>(message);
-    reply_with(header_of(message).unique,
-               fuse_init_out{.major = fuse::kMajor,
-                             .minor = std::min<std::uint32_t>(in.minor, FUSE_KERNEL_MINOR_VERSION),
-                             .max_readahead = 0,
-                             .flags = in.flags & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_MAX_PAGES |
-                                                  FUSE_PARALLEL_DIROPS | FUSE_ASYNC_DIO),
-                             .max_background = 64,
-                             .congestion_threshold = 48,
-                             .max_write = kWriteBytesMax,
-                             .time_gran = 1,
-                             .max_pages = kWriteBytesMax / 4096});
+    reply_with(
+        header_of(message).unique,
+        fuse_init_out{.major = fuse::kMajor,
+                      .minor = std::min<std::uint32_t>(in.minor, FUSE_KERNEL_MINOR_VERSION),
+                      .max_readahead = 0,
+                      .flags = in.flags & (FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_MAX_PAGES |
+                                           FUSE_PARALLEL_DIROPS | (options_.async_dio ? FUSE_ASYNC_DIO : 0U)),
+                      .max_background = 64,
+                      .congestion_threshold = 48,
+                      .max_write = kWriteBytesMax,
+                      .time_gran = 1,
+                      .max_pages = kWriteBytesMax / 4096});
 }
 
 void TestFuseServer::answer_lookup(const Message& message) {

@@ -31,6 +31,10 @@ public:
         bool direct_io = true;
         // How long names and attributes are believed.  0: each stat and each step of a path asks.
         std::uint64_t valid_seconds = 0;
+        // A request that is held ends with EINTR when its caller is interrupted.
+        bool heeds_interrupts = false;
+        // Direct reads of several at a time do not wait in the system call, and no signal ends them.
+        bool async_dio = true;
     };
     // Fails where /dev/fuse is missing or mounting is not permitted: a reason to skip the test.
     static Outcome<std::unique_ptr<TestFuseServer>> mount(const std::string& mountpoint,
@@ -86,6 +90,7 @@ private:
     void answer(const Message& message);
     void reply(std::uint64_t unique, int error, std::span<const std::byte> body = {});
     template <class T> void reply_with(std::uint64_t unique, const T& value);
+    void interrupt(std::uint64_t unique);
     void answer_init(const Message& message);
     void answer_lookup(const Message& message);
     void answer_getattr(const Message& message);

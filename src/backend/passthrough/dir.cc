@@ -148,7 +148,7 @@ rt::Task<Status> Passthrough::list_slowly(HandlePin handle, Listing listing, boo
     // Two passes at once on one handle: a request that its client gave up on is still running.
     while (!mine) {
         const int slept = co_await worker.ring().sleep(kBusyRetryNs);
-        if (slept == -ECANCELED) co_return fail(EINTR);
+        if (slept == -ECANCELED) co_return fail(ECANCELED);
         mine = handle->busy.exchange(1, std::memory_order_acquire) == 0;
     }
     struct Done {

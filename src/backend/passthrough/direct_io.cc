@@ -45,7 +45,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_bounced(HandlePin handle, std::u
         state.count(OpClass::read, Place::ring);
         bytes = co_await ring.readv(handle->fd, &iov, 1, begin, ring_flags(*handle));
     }
-    if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
+    if (bytes < 0 && bytes != -EINVAL && bytes != -EINTR) co_return fail(-bytes);
     std::size_t done = 0;
     if (bytes > 0 && static_cast<std::size_t>(bytes) > skip) {
         SegmentWriter writer{into};
@@ -71,8 +71,8 @@ rt::Task<Result<std::size_t>> Passthrough::read_buffered(HandlePin handle, std::
         while (moved < wanted) {
             const ssize_t bytes =
                 ::pread(file.get(), to + moved, wanted - moved, static_cast<off_t>(at + moved));
-            if (bytes < 0 && errno == EINTR) continue;
-            if (bytes < 0 && moved == 0) return fail(errno);
+            if (bytes < 0 && errno == EINTR && !rt::Helpers::cancelled_here()) continue;
+            if (bytes < 0 && (moved == 0 || errno == EINTR)) return fail(errno);
             if (bytes <= 0) break;
             moved += static_cast<std::size_t>(bytes);
         }
@@ -81,7 +81,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_buffered(HandlePin handle, std::
     auto task = away<std::size_t>(OpClass::read, handle->mount, Pins{}, call);
     const auto moved = co_await std::move(task);
     if (!moved) {
-        if (done > 0) co_return done;
+        if (done > 0 && moved.error() != Errno{ECANCELED}) co_return done;
         co_return fail(moved.error());
     }
     SegmentWriter writer{into};
@@ -140,7 +140,7 @@ rt::Task<Result<std::size_t>> Passthrough::write_bounced(HandlePin handle, std::
         const auto slot = co_await ring_slots(state, *handle).acquire();
         state.count(OpClass::write, Place::ring);
         const int bytes = co_await ring.writev(handle->fd, &iov, 1, offset, ring_flags(*handle));
-        if (bytes < 0 && bytes != -EINVAL) co_return fail(-bytes);
+        if (bytes < 0 && bytes != -EINVAL && bytes != -EINTR) co_return fail(-bytes);
         if (bytes > 0) done = static_cast<std::size_t>(bytes);
     }
     if (done == total) co_return done;

@@ -57,9 +57,12 @@ rt::Task<Result<T>> Passthrough::away(OpClass op, std::uint16_t mount, [[maybe_u
         return Timed<T>{.value = std::move(value),
                         .took = {.ns = ns, .slept = voluntary_switches() != switches}};
     };
-    Timed<T> result = co_await core_->helpers(mount).run(timed);
-    core_->mounts.ran_away(mount, op, result.took);
-    co_return std::move(result.value);
+    auto result = co_await core_->helpers(mount).run_cancellable(timed);
+    if (!result) co_return fail(result.error());
+    core_->mounts.ran_away(mount, op, result->took);
+    // EINTR comes from a call that was interrupted, and no call is interrupted but to cancel it.
+    if (!result->value && result->value.error() == Errno{EINTR}) co_return fail(ECANCELED);
+    co_return std::move(result->value);
 }
 
 template <class Call> auto Passthrough::run_now(OpClass op, std::uint16_t mount, Call& call) {

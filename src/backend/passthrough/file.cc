@@ -43,7 +43,7 @@ rt::Task<Status> Passthrough::fsync_on_ring(HandlePin handle, bool data_only) {
     const auto slot = co_await ring_slots(state, *handle).acquire();
     state.count(OpClass::write, Place::ring);
     const int result = co_await rt::Worker::current()->ring().fsync(handle->fd, data_only);
-    if (result < 0) co_return fail(-result);
+    if (result < 0) co_return fail(result == -EINTR ? ECANCELED : -result);
     co_return Status{};
 }
 
@@ -62,7 +62,7 @@ rt::Task<Status> Passthrough::fallocate_on_ring(HandlePin handle, std::uint32_t 
     state.count(OpClass::write, Place::ring);
     const int result =
         co_await rt::Worker::current()->ring().fallocate(handle->fd, static_cast<int>(mode), offset, bytes);
-    if (result < 0) co_return fail(-result);
+    if (result < 0) co_return fail(result == -EINTR ? ECANCELED : -result);
     co_return Status{};
 }
 

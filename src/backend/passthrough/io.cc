@@ -77,7 +77,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_on_ring(HandlePin handle, std::u
             co_await ring.readv(handle->fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
                                 offset + done, ring_flags(*handle));
         if (bytes == -EINTR) continue;
-        if (bytes < 0 && done == 0) co_return fail(-bytes);
+        if (bytes < 0 && (done == 0 || bytes == -ECANCELED)) co_return fail(-bytes);
         if (bytes <= 0) break;
         done += static_cast<std::size_t>(bytes);
     }
@@ -105,7 +105,7 @@ rt::Task<Result<std::size_t>> Passthrough::read_remote(HandlePin handle, std::ui
         const iovec rest{.iov_base = buffer.get() + done, .iov_len = total - done};
         const int bytes = co_await ring.readv(handle->fd, &rest, 1, offset + done, rt::kMayBlock);
         if (bytes == -EINTR) continue;
-        if (bytes < 0 && done == 0) co_return fail(-bytes);
+        if (bytes < 0 && (done == 0 || bytes == -ECANCELED)) co_return fail(-bytes);
         if (bytes <= 0) break;
         done += static_cast<std::size_t>(bytes);
     }
@@ -128,7 +128,7 @@ Passthrough::Moved Passthrough::write_now(int fd, std::uint64_t offset, Segments
         const ssize_t bytes = credentials_.without_fsetid(mode.kill_suid_sgid, step);
         if (bytes > 0) {
             moved.bytes += static_cast<std::size_t>(bytes);
-        } else if (bytes == 0 || errno != EINTR) {
+        } else if (bytes == 0 || errno != EINTR || rt::Helpers::cancelled_here()) {
             moved.error = bytes == 0 ? EIO : errno;
             break;
         }

@@ -40,19 +40,26 @@ template <class Call> auto Faults::with(Operation operation, Call call) -> std::
 
 namespace {
 
-rt::Task<void> wait(Faults::Rule rule) {
-    if (rule.delay.count() == 0) co_return;
-    if (rule.blocking)
+// ECANCELED: it was called off.
+rt::Task<Status> wait(Faults::Rule rule) {
+    if (rule.delay.count() == 0) co_return Status{};
+    if (rule.blocking) {
         std::this_thread::sleep_for(rule.delay);
-    else
+        co_return Status{};
+    }
+    const int slept =
         co_await rt::Worker::current()->ring().sleep(static_cast<std::uint64_t>(rule.delay.count()));
+    if (slept == -ECANCELED) co_return fail(ECANCELED);
+    co_return Status{};
 }
 
 } // namespace
 
 template <class T, class Call> rt::Task<Result<T>> Faults::late(Rule rule, Call call) {
     auto waiting = wait(rule);
-    co_await std::move(waiting);
+    if (rule.deaf) waiting.never_cancelled();
+    const Status waited = co_await std::move(waiting);
+    if (!waited) co_return fail(waited.error());
     if (rule.error != 0) co_return fail(rule.error);
     auto async = call();
     co_return co_await std::move(async);
@@ -67,7 +74,9 @@ FileSystem::Async<std::size_t> Faults::with_segments(Operation operation, Segmen
 
 template <class Call> rt::Task<Result<std::size_t>> Faults::cut(Rule rule, Segments segments, Call call) {
     auto waiting = wait(rule);
-    co_await std::move(waiting);
+    if (rule.deaf) waiting.never_cancelled();
+    const Status waited = co_await std::move(waiting);
+    if (!waited) co_return fail(waited.error());
     if (rule.error != 0) co_return fail(rule.error);
     std::vector<iovec> kept;
     SegmentReader{segments}.remaining_segments(rule.bytes_max.value_or(SIZE_MAX), kept);

@@ -57,6 +57,7 @@ public:
     struct Rule {
         std::chrono::nanoseconds delay{};     // before anything else, waiting on the worker's ring
         bool blocking = false;                // wait with the worker instead, as a slow disk would
+        bool deaf = false;                    // the delay cannot be called off
         int error = 0;                        // answer with that errno and do nothing
         std::optional<std::size_t> bytes_max; // read, write: move no more than that
         std::uint32_t calls = UINT32_MAX;     // how many calls the rule is for

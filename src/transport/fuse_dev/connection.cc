@@ -87,6 +87,13 @@ rt::Task<FuseConnection::WriteBacks> FuseConnection::drain_write_backs(std::chro
     co_return sum;
 }
 
+rt::Task<void> FuseConnection::cancel() {
+    for (const auto& reader : readers_) {
+        auto cancel = [&reader] { reader->cancel(); };
+        co_await reader->worker().call(cancel);
+    }
+}
+
 rt::Task<void> FuseConnection::close() {
     for (const auto& reader : readers_) {
         auto close = [&reader] { reader->close(); };

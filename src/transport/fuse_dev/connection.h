@@ -39,6 +39,8 @@ public:
         std::uint64_t failed = 0; // answered with an error: that data is lost
     };
     rt::Task<WriteBacks> drain_write_backs(std::chrono::nanoseconds timeout);
+    // Calls off the requests that wait.
+    rt::Task<void> cancel();
     // Closes every descriptor: the kernel aborts what is left of the connection.
     rt::Task<void> close();
 

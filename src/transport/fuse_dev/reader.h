@@ -78,6 +78,10 @@ public:
     // true: the kernel has ended the connection.
     bool connection_over() const noexcept { return connection_over_; }
     std::uint64_t in_flight() const noexcept { return in_flight_; }
+    // Calls off the requests that wait.
+    void cancel() {
+        sink_.cancel([](const fuse::RawRequest&) { return true; });
+    }
     // Waits until nothing is in flight, or no write-back.  false: the time is over and something still is.
     rt::Task<bool> drain(std::chrono::nanoseconds timeout) { return wait_for(timeout, false); }
     rt::Task<bool> drain_write_backs(std::chrono::nanoseconds timeout) { return wait_for(timeout, true); }

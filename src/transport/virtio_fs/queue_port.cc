@@ -5,6 +5,7 @@
 #include "rt/ticks.h"
 #include "virtio/peer_order.h"
 
+#include <algorithm>
 #include <unistd.h>
 #include <utility>
 
@@ -110,8 +111,27 @@ rt::Task<bool> QueuePort::drain_old_memory(std::chrono::nanoseconds timeout) {
     return wait_for_requests(timeout, true);
 }
 
-// The timer is what is waited for; the request that is the last to end cancels it.
 rt::Task<bool> QueuePort::wait_for_requests(std::chrono::nanoseconds timeout, bool old_only) {
+    const std::chrono::nanoseconds grace = std::min<std::chrono::nanoseconds>(timeout / 2, kGrace);
+    auto patient = wait_without_asking(timeout - grace, old_only);
+    const bool ended = co_await std::move(patient);
+    if (ended) co_return true;
+    call_off(old_only);
+    auto last = wait_without_asking(grace, old_only);
+    co_return co_await std::move(last);
+}
+
+void QueuePort::call_off(bool old_only) {
+    const MemoryUse* const present = old_only ? uses_.back().get() : nullptr;
+    // The sink has requests of this device only.
+    sink_.cancel([this, present](const fuse::RawRequest& raw) {
+        const auto& request = static_cast<const Request&>(raw);
+        return &request.port() == this && request.use != present;
+    });
+}
+
+// The timer is what is waited for; the request that is the last to end cancels it.
+rt::Task<bool> QueuePort::wait_without_asking(std::chrono::nanoseconds timeout, bool old_only) {
     ASSERT(worker_.is_current());
     ASSERT(drain_timer_ == nullptr);
     if (waited_for(old_only) == 0) co_return true;

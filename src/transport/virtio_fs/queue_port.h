@@ -56,7 +56,9 @@ public:
 
     // From here on no chain is taken; what is in flight goes on.
     void refuse_new() noexcept { accepting_ = false; }
-    // Waits until nothing is in flight.  false: the time is over and something still is.
+    // Waits until nothing is in flight.  false: the time is over and something still is.  Requests that wait
+    // are called off when the last part of it begins: half of it, at most kGrace.
+    static constexpr std::chrono::milliseconds kGrace{1000};
     rt::Task<bool> drain(std::chrono::nanoseconds timeout);
     // Lets go of the ring.  Requests that are still in flight end without touching guest memory.
     void finish();
@@ -100,6 +102,7 @@ private:
         std::size_t segments = 0; // what segments_ counts for it
         MemoryUse* use = nullptr;
         std::uint64_t run = 0; // of the port, when the chain was taken
+        const QueuePort& port() const noexcept { return port_; }
 
     private:
         QueuePort& port_;
@@ -117,6 +120,8 @@ private:
     void flush(); // publishes, and signals at most once
     void break_queue();
     rt::Task<bool> wait_for_requests(std::chrono::nanoseconds timeout, bool old_only);
+    rt::Task<bool> wait_without_asking(std::chrono::nanoseconds timeout, bool old_only);
+    void call_off(bool old_only);
     std::uint64_t waited_for(bool old_only) const noexcept;
 
     const std::uint16_t index_;

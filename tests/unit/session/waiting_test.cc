@@ -20,6 +20,7 @@ class HoldingFileSystem : public ToyFileSystem {
 public:
     Async<fs::AttrReply> getattr(const fs::Caller& caller, fs::NodeId id,
                                  std::optional<fs::HandleId> handle) override {
+        if (sleeping_.load()) return sleep_long();
         if (!holding_.load()) return ToyFileSystem::getattr(caller, id, handle);
         return held_getattr(caller, id);
     }
@@ -41,6 +42,8 @@ public:
     void be_full(bool full) { full_.store(full); }
     int asked_for_room() const { return asked_for_room_.load(); }
     void hold() { holding_.store(true); }
+    // getattr takes an hour from now on, on the ring of its worker.
+    void sleep() { sleeping_.store(true); }
     // On the worker of the calls.
     void let_go() {
         holding_.store(false);
@@ -74,6 +77,12 @@ private:
         co_return result.value();
     }
 
+    static rt::Task<Result<fs::AttrReply>> sleep_long() {
+        const int slept = co_await rt::Worker::current()->ring().sleep(3'600'000'000'000);
+        co_return fail(-slept);
+    }
+
+    std::atomic<bool> sleeping_{false};
     std::atomic<bool> holding_{false};
     std::atomic<bool> full_{false};
     mutable std::atomic<int> asked_for_room_{0};
@@ -166,6 +175,7 @@ TEST_F(Waiting, interrupt_finds_the_request_and_has_no_reply_of_its_own) {
     for (const std::uint64_t unique : {102U, 100U, 4711U}) {
         const auto interrupt =
             on.start(FuseMessage{FUSE_INTERRUPT, 0, 1}.with(fuse_interrupt_in{unique}), 16);
+        on.settle();
         ASSERT_TRUE(interrupt->completed());
         EXPECT_EQ(interrupt->reply_bytes(), 0U);
     }
@@ -263,6 +273,91 @@ TEST_F(SeveralWorkers, interrupt_reaches_a_request_on_another_worker) {
     on_worker(*workers[2], [&] { EXPECT_EQ(session.counters_on(*workers[2])->interrupts.get(), 1U); });
     on_worker(*workers[2], [&] { fs.let_go(); });
     slow->wait();
+}
+
+// It may have overtaken the request on its way, from one queue to another.
+TEST_F(SeveralWorkers, interrupt_finds_a_request_that_its_worker_takes_only_now) {
+    struct Late final : rt::Source {
+        Session& session;
+        FakeRequest& request;
+        bool handed_in = false;
+        Late(Session& s, FakeRequest& r) : session(s), request(r) {}
+        Visit sweep(const rt::VisitBudget&) override {
+            if (std::exchange(handed_in, true)) return Visit::idle;
+            session.handle(request);
+            return Visit::worked;
+        }
+        bool arm() override { return !handed_in; }
+    };
+    fs.sleep();
+    FakeRequest request{getattr(1, 500), 1024};
+    FakeRequest interrupt{FuseMessage{FUSE_INTERRUPT, 0, 501}.with(fuse_interrupt_in{500}), 16};
+    Late late{session, request};
+    // INTERRUPT is taken first, in the pass before the queue with the request is swept.
+    on_worker(*workers[1], [&] {
+        session.handle(interrupt);
+        workers[1]->add(late);
+    });
+    interrupt.wait();
+    request.wait();
+    EXPECT_EQ(request.error(), EINTR);
+    on_worker(*workers[1], [&] { workers[1]->remove(late); });
+}
+
+TEST_F(SeveralWorkers, interrupt_ends_a_request_that_sleeps_and_leaves_others_alone) {
+    fs.sleep();
+    const auto slow = start_on(2, getattr(1, 500));
+    const auto other = start_on(2, getattr(1, 502));
+    for (const std::uint64_t unique : {500U, 500U, 4711U}) { // again, and unknown
+        FuseMessage message{FUSE_INTERRUPT, 0, 501};
+        message.with(fuse_interrupt_in{unique});
+        EXPECT_EQ(handle_on(0, message)->reply_bytes(), 0U);
+    }
+    slow->wait();
+    EXPECT_EQ(slow->error(), EINTR);
+    EXPECT_EQ(slow->worker(), workers[2].get());
+    EXPECT_FALSE(other->completed());
+    // All that wait there, as when their queue stops.
+    on_worker(*workers[2], [&] { session.cancel([&](const auto& raw) { return &raw == other.get(); }); });
+    other->wait();
+    EXPECT_EQ(other->error(), EINTR);
+    on_worker(*workers[2], [&] {
+        EXPECT_EQ(session.counters_on(*workers[2])->cancelled.get(), 2U);
+        EXPECT_EQ(session.counters_on(*workers[2])->waits_over.get(), 2U);
+    });
+}
+
+TEST_F(SeveralWorkers, interrupt_ends_the_wait_for_room) {
+    fs.be_full(true);
+    const auto lookup = start_on(1, FuseMessage{FUSE_LOOKUP, 1, 500}.with_string("nothing"));
+    FuseMessage message{FUSE_INTERRUPT, 0, 501};
+    message.with(fuse_interrupt_in{500});
+    handle_on(0, message);
+    lookup->wait();
+    EXPECT_EQ(lookup->error(), EINTR);
+}
+
+TEST_F(SeveralWorkers, a_storm_of_interrupts_leaves_nothing_waiting) {
+    fs.sleep();
+    std::vector<std::unique_ptr<FakeRequest>> requests;
+    std::vector<std::unique_ptr<FakeRequest>> interrupts;
+    for (std::uint64_t round = 0; round < 1000; ++round) {
+        const std::uint64_t unique = 1000 + round * 2;
+        requests.push_back(start_on(round % kCount, getattr(1, unique)));
+        FuseMessage message{FUSE_INTERRUPT, 0, unique | 1};
+        message.with(fuse_interrupt_in{unique});
+        interrupts.push_back(start_on((round + 1) % kCount, message));
+    }
+    for (const auto& request : requests) {
+        request->wait();
+        ASSERT_EQ(request->error(), EINTR);
+    }
+    for (const auto& interrupt : interrupts) interrupt->wait();
+    for (const auto& worker : workers)
+        on_worker(*worker, [&] {
+            const LaneCounters& counters = *session.counters_on(*worker);
+            EXPECT_EQ(counters.waits_over.get(), counters.waited.get());
+        });
 }
 
 TEST_F(SeveralWorkers, what_gives_out_nodes_waits_until_there_is_room_and_nothing_else_does) {
