@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/worker.h"
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "rt/poll_spell.h"
 #include "rt/thread.h"
 
 #include <algorithm>
@@ -115,7 +115,7 @@ void Worker::bind_thread() {
 
 void Worker::run() {
     ASSERT(is_current());
-    std::uint64_t idle_since_ns = 0;
+    PollSpell idle;
     std::uint32_t passes = 0;
     while (true) {
         stats_.passes.add();
@@ -132,20 +132,16 @@ void Worker::run() {
         if (++passes % kPassesPerCollection == 0) epoch_->collect();
         if (stopping && inbox_.load(std::memory_order_acquire) == nullptr) break;
         if (worked) {
-            idle_since_ns = 0;
+            idle.end();
             continue;
         }
-        if (options_.poll_us > 0) {
-            const std::uint64_t now_ns = monotonic_ns();
-            if (idle_since_ns == 0) idle_since_ns = now_ns;
-            if (now_ns - idle_since_ns < options_.poll_us * 1000ULL) {
-                relax();
-                continue;
-            }
+        if (options_.poll_us > 0 && !idle.over(options_.poll_us * 1000ULL)) {
+            relax();
+            continue;
         }
         if (arm_sources()) continue;
         wait();
-        idle_since_ns = 0;
+        idle.end();
     }
     // What was retired here is freed by whoever is left.
     epoch_->collect();
