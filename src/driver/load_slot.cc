@@ -4,6 +4,7 @@
 #include "driver/directory_walk.h"
 #include "driver/load_pattern.h"
 #include "driver/load_thread.h"
+#include "virtio/ring_access.h"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -293,6 +294,8 @@ bool LoadSlot::go_on() {
 
 void LoadSlot::done(Result<std::uint32_t> reply_bytes) {
     reply_bytes_ = reply_bytes;
+    // The device has read the header, and the next request is written over it.
+    virtio::prefetch_to_write(memory_.data());
     owner_->came_back(*this);
 }
 

@@ -9,6 +9,7 @@
 #include "driver/dma_arena.h"
 #include "fuse/protocol.h"
 #include "virtio/driver_queue.h"
+#include "virtio/ring_access.h"
 
 #include <atomic>
 #include <cstdint>
@@ -60,6 +61,9 @@ private:
 
     // Reads what replies are compared with.
     void read_header();
+    void approach_reply() const noexcept {
+        if (!out_.empty()) virtio::prefetch_to_read(out_.front().iov_base);
+    }
     // What the kernel's virtio_fs_verify_response() checks, and the range of errors.
     Result<std::uint32_t> verify(std::uint32_t written_bytes);
 

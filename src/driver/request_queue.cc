@@ -79,7 +79,7 @@ Status RequestQueue::submit(std::span<Request* const> requests) {
 
 // On the ring, or ENOSPC, or what else is wrong with it.  The request stands in no list yet.
 Status RequestQueue::put_on_ring(Request& request) {
-    TRY_STATUS(ring_->add(request.readable_, request.writable_, &request));
+    TRY_STATUS(ring_->stage(request.readable_, request.writable_, &request));
     request.set_place(Request::Place::ring);
     on_ring_.push_back(request);
     return {};
@@ -112,7 +112,10 @@ Status RequestQueue::enqueue(Request& request) {
 
 // Takes everything off the ring that has come back.
 void RequestQueue::reclaim() {
-    for (;;) {
+    while (ring_->has_used()) {
+        // The device wrote the reply just now, most often that of the request which was sent first: it comes
+        // over with the used element.
+        if (const Request* const first = on_ring_.first()) first->approach_reply();
         const auto used = ring_->poll();
         if (!used) { // the device has written nonsense where used elements should be
             state_ = State::over;

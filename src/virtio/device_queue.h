@@ -33,6 +33,10 @@ public:
     void approach() const {
         std::visit([](const auto& queue) { queue.approach(); }, queue_);
     }
+    // There is work: so may what the next chain consists of, if it is where the last one was.
+    void expect() const {
+        std::visit([](const auto& queue) { queue.expect(); }, queue_);
+    }
     // Stages a used element; the guest sees it after publish().  Any order of tickets.
     void push(ChainTicket ticket, std::uint32_t written_bytes) {
         std::visit([&](auto& queue) { queue.push(ticket, written_bytes); }, queue_);
@@ -42,9 +46,10 @@ public:
     bool publish() {
         return std::visit([](auto& queue) { return queue.publish(); }, queue_);
     }
-    // true when something is offered; one load of guest memory.
-    bool has_work() const {
-        return std::visit([](const auto& queue) { return queue.has_work(); }, queue_);
+    // true when something is offered, or the queue has just turned out broken, as pop() will tell; at most
+    // one load of guest memory.
+    bool has_work() {
+        return std::visit([](auto& queue) { return queue.has_work(); }, queue_);
     }
     // Tells the guest not to kick (2.7.10, 2.8.10).
     void suppress_kicks() {

@@ -44,17 +44,28 @@ public:
                                              GuestAddress address);
     virtual ~DriverQueue() = default;
 
-    // Puts a chain on the ring, visible to the device at once.  `token` comes back from poll().
+    // Puts a chain on the ring; the device sees it after publish() or should_kick(), or before. `token` comes
+    // back from poll().
     // ENOSPC: not enough free descriptors; EINVAL: an empty chain or one longer than the format allows.
-    virtual Status add(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
-                       void* token) = 0;
-    // After one or more add(): does the device want to be kicked?  Asked once per batch.
+    virtual Status stage(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
+                         void* token) = 0;
+    // The device sees what was staged.
+    virtual void publish() = 0;
+    // Both.
+    Status add(std::span<const GuestRange> readable, std::span<const GuestRange> writable, void* token) {
+        TRY_STATUS(stage(readable, writable, token));
+        publish();
+        return {};
+    }
+    // After one or more stage(): does the device want to be kicked?  Asked once per batch.
     virtual bool should_kick() = 0;
 
     struct Used {
         void* token = nullptr;
         std::uint32_t written_bytes = 0;
     };
+    // Will poll() have something to say?  One load of ring memory.
+    virtual bool has_used() const = 0;
     // The next chain that the device has given back.
     // EIO: the device named a chain that it did not have, or claims to have written more than there was room
     // for; the queue then answers EIO for good.

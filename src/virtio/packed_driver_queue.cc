@@ -28,13 +28,14 @@ PackedDriverQueue::PackedDriverQueue(const DriverQueueOptions& options, std::byt
     ring_ = reinterpret_cast<PackedDescriptor*>(memory);
     driver_event_ = reinterpret_cast<std::uint32_t*>(memory + layout.driver_area);
     device_event_ = reinterpret_cast<const std::uint32_t*>(memory + layout.device_area);
+    indirect_tables_ = layout.indirect_tables;
     for (std::uint32_t id = 0; id < options.size; ++id) {
         slots_[id].next_free = static_cast<std::uint16_t>(id + 1 < options.size ? id + 1 : 0);
     }
 }
 
-Status PackedDriverQueue::add(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
-                              void* token) {
+Status PackedDriverQueue::stage(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
+                                void* token) {
     if (broken_) return fail(EIO);
     const std::size_t count = readable.size() + writable.size();
     if (count == 0) return fail(EINVAL);
@@ -94,7 +95,7 @@ void PackedDriverQueue::add_direct(std::span<const GuestRange> readable, std::sp
 
 void PackedDriverQueue::add_indirect(std::span<const GuestRange> readable,
                                      std::span<const GuestRange> writable, std::uint16_t id) {
-    const std::uint64_t offset = layout_of(options_).indirect_tables + kIndirectTableBytes * id;
+    const std::uint64_t offset = indirect_tables_ + kIndirectTableBytes * id;
     auto* entry = reinterpret_cast<PackedDescriptor*>(memory_ + offset);
     const auto append = [&](const GuestRange& range, std::uint16_t flags) {
         write_entry(*entry, range, 0);
@@ -127,6 +128,10 @@ bool PackedDriverQueue::used_at_next(std::memory_order order) const {
     return in_flight_ > 0 && packed_used(ring_load(ring_[used_.offset].flags, order), used_.wrap);
 }
 
+bool PackedDriverQueue::has_used() const {
+    return broken_ || used_at_next(std::memory_order_acquire);
+}
+
 Result<std::optional<DriverQueue::Used>> PackedDriverQueue::poll() {
     if (broken_) return fail(EIO);
     // Acquire: pairs with the device's store of these flags, behind which element and reply lie.
@@ -145,6 +150,10 @@ Result<std::optional<DriverQueue::Used>> PackedDriverQueue::poll() {
     slot.entries = 0;
     slot.next_free = free_id_;
     free_id_ = id;
+    // The device has read what the next chain is written to; its lines come back while the answer is looked
+    // at.
+    prefetch_to_write(ring_ + avail_.offset);
+    if (options_.indirect) prefetch_to_write(memory_ + indirect_tables_ + kIndirectTableBytes * id);
     return used;
 }
 

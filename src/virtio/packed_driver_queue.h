@@ -15,9 +15,11 @@ class PackedDriverQueue final : public DriverQueue {
 public:
     PackedDriverQueue(const DriverQueueOptions& options, std::byte* memory, GuestAddress address);
 
-    Status add(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
-               void* token) override;
+    Status stage(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
+                 void* token) override;
+    void publish() override {} // stage() has, as flags stand in the entries themselves
     bool should_kick() override;
+    bool has_used() const override;
     Result<std::optional<Used>> poll() override;
     void disable_interrupts() override;
     bool enable_interrupts() override { return enable_interrupts_after(1); }
@@ -51,6 +53,7 @@ private:
     PackedDescriptor* ring_;
     std::uint32_t* driver_event_;
     const std::uint32_t* device_event_;
+    std::uint64_t indirect_tables_ = 0; // offset
 
     std::vector<Slot> slots_;
     std::uint32_t free_count_;

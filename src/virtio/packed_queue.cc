@@ -8,10 +8,11 @@ namespace {
 
 // All entries of the table, in order; flags other than WRITE mean nothing there (2.8.7).
 const char* walk_indirect(const GuestMemory& memory, const PackedDescriptor& descriptor,
-                          ChainBuilder& builder) {
+                          ChainBuilder& builder, const void*& start) {
     IndirectTable table;
     if (const char* const refusal = IndirectTable::find(memory, descriptor.address, descriptor.bytes, table))
         return refusal;
+    start = table.start;
     for (std::uint32_t index = 0; index < table.entries; ++index) {
         const PackedDescriptor entry = read_packed_descriptor(table.entry(index));
         if ((entry.flags & kDescIndirect) != 0) return "an indirect table names another one";
@@ -96,7 +97,7 @@ const char* PackedQueue::walk(std::uint16_t head_flags, Chain& chain) {
             if (!indirect_) return "an indirect table without VIRTIO_F_INDIRECT_DESC";
             if (count > 1 || (descriptor.flags & kDescNext) != 0)
                 return "an indirect table is linked with other descriptors"; // 2.8.19
-            return walk_indirect(*memory_, descriptor, builder);
+            return walk_indirect(*memory_, descriptor, builder, last_table_);
         }
         const bool writable = (descriptor.flags & kDescWrite) != 0;
         if (const char* const refusal = builder.add(descriptor.address, descriptor.bytes, writable))

@@ -30,8 +30,16 @@ public:
     }
 
     void approach() const {
+        if (broken()) [[unlikely]]
+            return;
         // Read, and written soon afterwards.
         prefetch_to_write(ring_ + avail_.offset);
+    }
+    void expect() const {
+        if (broken()) [[unlikely]]
+            return;
+        prefetch_to_read(last_table_);
+        prefetch_to_write(ring_ + used_.offset);
     }
 
     // Writes the element; only the flags of the first one staged wait for publish().  The driver takes
@@ -124,6 +132,7 @@ private:
     std::uint32_t* device_event_ = nullptr;
     const GuestMemory* memory_;
     const char* reason_ = nullptr;
+    const void* last_table_ = nullptr; // indirect, of the last chain that had one; never looked at
 
     std::uint32_t size_ = 0;
     PackedPosition avail_;

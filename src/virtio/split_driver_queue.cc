@@ -16,6 +16,10 @@ DriverRingLayout layout_of(const DriverQueueOptions& options) {
                               split_used_bytes(options.size));
 }
 
+// Chains after which the index is stored in between, so that the device begins on a batch that is still being
+// made.  Each store takes the line of the index away from a device that polls.
+constexpr std::uint32_t kStagedMax = 8;
+
 } // namespace
 
 std::size_t SplitDriverQueue::ring_bytes(const DriverQueueOptions& options) {
@@ -30,13 +34,14 @@ SplitDriverQueue::SplitDriverQueue(const DriverQueueOptions& options, std::byte*
     descriptors_ = reinterpret_cast<SplitDescriptor*>(memory);
     avail_ = reinterpret_cast<AvailRing*>(memory + layout.driver_area);
     used_ = reinterpret_cast<const UsedRing*>(memory + layout.device_area);
+    indirect_tables_ = layout.indirect_tables;
     for (std::uint32_t index = 0; index < options.size; ++index) {
         slots_[index].next = static_cast<std::uint16_t>((index + 1) & mask_);
     }
 }
 
-Status SplitDriverQueue::add(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
-                             void* token) {
+Status SplitDriverQueue::stage(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
+                               void* token) {
     if (broken_) return fail(EIO);
     const std::size_t count = readable.size() + writable.size();
     if (count == 0) return fail(EINVAL);
@@ -56,10 +61,16 @@ Status SplitDriverQueue::add(std::span<const GuestRange> readable, std::span<con
 
     ring_write(avail_->ring()[avail_next_ & mask_], head);
     ++avail_next_;
+    if (++staged_ == kStagedMax) publish();
+    return {};
+}
+
+void SplitDriverQueue::publish() {
+    if (staged_ == 0) return;
+    staged_ = 0;
     // Release: entry and descriptors are visible before the index.  Pairs with the device's load of
     // avail.idx.
     ring_store(avail_->idx, avail_next_, std::memory_order_release);
-    return {};
 }
 
 void SplitDriverQueue::write_descriptor(SplitDescriptor* to, const GuestRange& range, std::uint16_t flags,
@@ -91,7 +102,7 @@ std::uint16_t SplitDriverQueue::add_indirect(std::span<const GuestRange> readabl
                                              std::span<const GuestRange> writable) {
     const std::uint16_t head = free_head_;
     free_head_ = slots_[head].next;
-    const std::uint64_t offset = layout_of(options_).indirect_tables + kIndirectTableBytes * head;
+    const std::uint64_t offset = indirect_tables_ + kIndirectTableBytes * head;
     auto* const table = reinterpret_cast<SplitDescriptor*>(memory_ + offset);
     const std::size_t count = readable.size() + writable.size();
     std::uint16_t index = 0;
@@ -114,14 +125,19 @@ std::uint16_t SplitDriverQueue::add_indirect(std::span<const GuestRange> readabl
 bool SplitDriverQueue::should_kick() {
     const std::uint32_t added = std::exchange(added_, 0);
     if (added == 0) return false;
-    // The same index once more, this time seq_cst: the device stores avail_event (or flags) and then loads
-    // avail.idx, so one of the two sees the other (2.7.13.4.1).  One such store a batch instead of one a
-    // chain.
+    staged_ = 0;
+    // seq_cst: the device stores avail_event (or flags) and then loads avail.idx, so one of the two sees the
+    // other (2.7.13.4.1).  One such store a batch instead of one a chain.
     ring_store(avail_->idx, avail_next_, std::memory_order_seq_cst);
     if (!options_.event_idx) return (ring_load(used_->flags, std::memory_order_seq_cst) & kUsedNoNotify) == 0;
     const std::uint16_t event = ring_load(*avail_event(), std::memory_order_seq_cst);
     if (added > 0xffff) return true; // the index has run past every event
     return event_passed(event, avail_next_, static_cast<std::uint16_t>(avail_next_ - added));
+}
+
+bool SplitDriverQueue::has_used() const {
+    return broken_ || used_next_ != used_seen_ ||
+           ring_load(used_->idx, std::memory_order_acquire) != used_next_;
 }
 
 Result<std::optional<DriverQueue::Used>> SplitDriverQueue::poll() {
@@ -154,6 +170,15 @@ void SplitDriverQueue::release(std::uint16_t head) {
     free_head_ = head;
     free_count_ += entries;
     --in_flight_;
+    approach_next();
+}
+
+// The device has read what the next chain is written to; its lines come back while the answer is looked at.
+void SplitDriverQueue::approach_next() const noexcept {
+    prefetch_to_write(&avail_->idx);
+    prefetch_to_write(&avail_->ring()[avail_next_ & mask_]);
+    prefetch_to_write(descriptors_ + free_head_);
+    if (options_.indirect) prefetch_to_write(memory_ + indirect_tables_ + kIndirectTableBytes * free_head_);
 }
 
 void SplitDriverQueue::disable_interrupts() {

@@ -15,9 +15,11 @@ class SplitDriverQueue final : public DriverQueue {
 public:
     SplitDriverQueue(const DriverQueueOptions& options, std::byte* memory, GuestAddress address);
 
-    Status add(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
-               void* token) override;
+    Status stage(std::span<const GuestRange> readable, std::span<const GuestRange> writable,
+                 void* token) override;
+    void publish() override;
     bool should_kick() override;
+    bool has_used() const override;
     Result<std::optional<Used>> poll() override;
     void disable_interrupts() override;
     bool enable_interrupts() override { return enable_interrupts_after(1); }
@@ -42,6 +44,7 @@ private:
     std::uint16_t add_direct(std::span<const GuestRange> readable, std::span<const GuestRange> writable);
     std::uint16_t add_indirect(std::span<const GuestRange> readable, std::span<const GuestRange> writable);
     void release(std::uint16_t head);
+    void approach_next() const noexcept;
     std::unexpected<Errno> break_queue();
 
     // used_event behind the available ring is ours, avail_event behind the used ring the device's (2.7.10).
@@ -56,11 +59,13 @@ private:
     SplitDescriptor* descriptors_;
     AvailRing* avail_;
     const UsedRing* used_;
+    std::uint64_t indirect_tables_ = 0; // offset
 
     std::vector<Slot> slots_;
     std::uint32_t free_count_;
     std::uint32_t in_flight_ = 0;
-    std::uint32_t added_ = 0; // chains since the last should_kick()
+    std::uint32_t added_ = 0;  // chains since the last should_kick()
+    std::uint32_t staged_ = 0; // chains since the last publish()
     std::uint16_t free_head_ = 0;
     std::uint16_t mask_;
     std::uint16_t avail_next_ = 0;

@@ -10,9 +10,10 @@ namespace {
 
 // The `length` entries of the table at `table`, linked through `next`, from entry 0 on.
 const char* walk_indirect(const GuestMemory& memory, std::uint64_t address, std::uint32_t bytes,
-                          ChainBuilder& builder) {
+                          ChainBuilder& builder, const void*& start) {
     IndirectTable table;
     if (const char* const refusal = IndirectTable::find(memory, address, bytes, table)) return refusal;
+    start = table.start;
     std::uint32_t index = 0;
     for (std::uint32_t count = 0; count < table.entries; ++count) {
         const SplitDescriptor entry = read_split_descriptor(table.entry(index));
@@ -106,6 +107,7 @@ Result<bool> SplitQueue::take(Chain& chain) {
 // nullptr, or why the chain is refused.
 const char* SplitQueue::walk(std::uint16_t head, Chain& chain) {
     if (head >= size_) return "a head lies outside the descriptor table";
+    last_head_ = head;
     ChainBuilder builder{*memory_, chain};
     std::uint16_t index = head;
     for (std::uint32_t count = 1; count <= size_; ++count) {
@@ -114,7 +116,7 @@ const char* SplitQueue::walk(std::uint16_t head, Chain& chain) {
             if (!indirect_) return "an indirect table without VIRTIO_F_INDIRECT_DESC";
             if ((descriptor.flags & kDescNext) != 0) return "a chain goes on behind an indirect table";
             chain.ticket = {.id = head, .descriptor_count = static_cast<std::uint16_t>(count)};
-            return walk_indirect(*memory_, descriptor.address, descriptor.bytes, builder);
+            return walk_indirect(*memory_, descriptor.address, descriptor.bytes, builder, last_table_);
         }
         const bool writable = (descriptor.flags & kDescWrite) != 0;
         if (const char* const refusal = builder.add(descriptor.address, descriptor.bytes, writable))

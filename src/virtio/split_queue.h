@@ -32,8 +32,18 @@ public:
     }
 
     void approach() const {
+        if (broken()) [[unlikely]]
+            return;
         prefetch_to_read(avail_);
         prefetch_to_write(used_);
+    }
+    void expect() const {
+        if (broken()) [[unlikely]]
+            return;
+        prefetch_to_read(&avail_->ring()[avail_next_ & mask_]);
+        prefetch_to_read(descriptors_ + 16ULL * last_head_);
+        prefetch_to_read(last_table_);
+        prefetch_to_write(&used_->ring()[used_next_ & mask_]);
     }
 
     void push(ChainTicket ticket, std::uint32_t written_bytes) {
@@ -65,10 +75,14 @@ public:
         return (ring_load(avail_->flags, std::memory_order_seq_cst) & kAvailNoInterrupt) == 0;
     }
 
-    bool has_work() const {
+    bool has_work() {
         if (broken()) [[unlikely]]
             return false;
-        return ring_load(avail_->idx, std::memory_order_acquire) != avail_next_;
+        if (avail_next_ != avail_seen_) return true;
+        const std::uint16_t avail = ring_load(avail_->idx, std::memory_order_acquire);
+        if (avail == avail_next_) return false;
+        accept_avail(avail); // if it breaks the queue, pop() tells
+        return true;
     }
 
     void suppress_kicks() {
@@ -118,6 +132,7 @@ private:
     UsedRing* used_ = nullptr;
     const GuestMemory* memory_;
     const char* reason_ = nullptr;
+    const void* last_table_ = nullptr; // indirect, of the last chain that had one; never looked at
 
     std::uint32_t size_ = 0;
     std::uint16_t mask_ = 0;
@@ -126,6 +141,7 @@ private:
     std::uint16_t used_next_ = 0;      // next entry of the used ring
     std::uint16_t used_published_ = 0; // used.idx as the driver sees it
     std::uint16_t in_flight_ = 0;      // chains popped and not pushed
+    std::uint16_t last_head_ = 0;      // below size_
     bool event_idx_ = false;
     bool indirect_ = false;
     bool kicks_suppressed_ = false;

@@ -205,7 +205,11 @@ bool QueuePort::serve_one() {
     stats_.requests.add();
     request.present();
     // The reply goes where the driver wrote last; its line comes over while the request is decoded.
-    if (!request.chain.writable.empty()) virtio::prefetch_to_write(request.chain.writable.front().iov_base);
+    if (!request.chain.writable.empty()) {
+        last_reply_ = request.chain.writable.front().iov_base;
+        virtio::prefetch_to_write(last_reply_);
+    }
+    if (!request.chain.readable.empty()) last_request_ = request.chain.readable.front().iov_base;
     sink_.handle(request);
     return true;
 }
@@ -214,8 +218,10 @@ rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
     // What others have completed since the visit before goes out with this one.
     if (!serves() || !has_room() || !queue_->has_work()) {
         flush();
+        busy_ = false;
         return Visit::idle;
     }
+    if (!std::exchange(busy_, true)) expect();
     std::uint32_t served = 0;
     std::uint32_t unpublished = 0;
     std::uint64_t published = rt::ticks();
@@ -238,6 +244,14 @@ rt::Source::Visit QueuePort::sweep(const rt::VisitBudget& budget) {
     if (served == 0) return Visit::idle;
     stats_.visits_with_work.add();
     return Visit::worked;
+}
+
+// A driver uses its places again, most of all where it has one request outstanding.  What was guessed wrong
+// costs a line that nobody needed.
+void QueuePort::expect() const noexcept {
+    queue_->expect();
+    virtio::prefetch_to_read(last_request_);
+    virtio::prefetch_to_write(last_reply_);
 }
 
 bool QueuePort::arm() {

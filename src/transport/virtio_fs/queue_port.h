@@ -75,7 +75,8 @@ public:
     Visit sweep(const rt::VisitBudget& budget) override;
     bool arm() override;
     void approach() noexcept override {
-        if (queue_) queue_->approach();
+        // While nothing comes its lines are left to the driver, which polls one and writes the other.
+        if (busy_ && queue_) queue_->approach();
     }
 
 private:
@@ -116,6 +117,7 @@ private:
     bool serves() const noexcept { return enabled_ && accepting_ && !broken_; }
     bool has_room() const noexcept { return segments_ < segments_max_; }
     bool serve_one();
+    void expect() const noexcept;
     void publish();
     void flush(); // publishes, and signals at most once
     void break_queue();
@@ -145,6 +147,11 @@ private:
     std::uint64_t run_ = 0;   // counts start(); replies to chains of an earlier run are dropped
     std::uint64_t in_flight_ = 0;
     std::uint64_t visit_bytes_ = 0;
+    bool busy_ = false; // the visit before found something
+    // Where the last request began and its reply, for prefetches and nothing else: the memory may be gone. At
+    // first some place of our own.
+    const void* last_request_ = this;
+    const void* last_reply_ = this;
     std::size_t segments_ = 0;                     // sum of the capacities of all requests
     std::vector<std::unique_ptr<MemoryUse>> uses_; // newest last
     std::vector<std::unique_ptr<Request>> requests_;

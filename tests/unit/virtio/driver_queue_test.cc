@@ -153,6 +153,17 @@ TEST(SplitDriverQueue, a_used_index_further_ahead_than_chains_are_out_is_a_lie) 
     EXPECT_EQ(device.driver().poll().error(), Errno{EIO});
 }
 
+TEST(SplitDriverQueue, a_batch_is_shown_to_the_device_in_steps_of_eight) {
+    QueuePair pair{{.size = 16}};
+    const GuestRange readable[] = {pair.data(0, 80)};
+    for (int count = 0; count < 7; ++count) ASSERT_TRUE(pair.driver().stage(readable, {}, nullptr));
+    EXPECT_FALSE(pair.device().has_work());
+    ASSERT_TRUE(pair.driver().stage(readable, {}, nullptr));
+    Chain chain;
+    for (int count = 0; count < 8; ++count) EXPECT_TRUE(pair.device().pop(chain).value());
+    EXPECT_FALSE(pair.device().pop(chain).value());
+}
+
 TEST(PackedDriverQueue, elements_that_no_chain_is_out_for_are_not_looked_at) {
     LyingDevice device{{.packed = true, .size = 7}};
     device.give_back(0, 0);

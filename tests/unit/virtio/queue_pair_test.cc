@@ -57,6 +57,39 @@ TEST_P(QueuePairs, a_request_reaches_the_device_and_its_reply_the_driver) {
     EXPECT_EQ(pair.driver().free_descriptors(), GetParam().size);
 }
 
+TEST_P(QueuePairs, what_is_staged_reaches_the_device_when_published_or_asked_about) {
+    QueuePair pair{GetParam()};
+    const GuestRange readable[] = {pair.data(0, 80)};
+    ASSERT_TRUE(pair.driver().stage(readable, {}, nullptr));
+    pair.driver().publish();
+    EXPECT_TRUE(pair.device().has_work());
+    Chain chain;
+    ASSERT_TRUE(pair.device().pop(chain).value());
+    EXPECT_FALSE(pair.device().has_work());
+    pair.device().expect(); // the next one where this one was
+
+    ASSERT_TRUE(pair.driver().stage(readable, {}, nullptr));
+    EXPECT_TRUE(pair.driver().should_kick());
+    ASSERT_TRUE(pair.device().pop(chain).value());
+    EXPECT_EQ(chain.readable_bytes, 80U);
+    EXPECT_FALSE(pair.device().has_work());
+}
+
+TEST_P(QueuePairs, a_driver_sees_whether_something_has_come_back_without_taking_it) {
+    QueuePair pair{GetParam()};
+    EXPECT_FALSE(pair.driver().has_used());
+    for (std::uintptr_t token = 0; token < 2; ++token) ASSERT_TRUE(pair.add(token));
+    Chain chain;
+    while (pair.device().pop(chain).value()) pair.device().push(chain.ticket, 0);
+    EXPECT_FALSE(pair.driver().has_used());
+    pair.device().publish();
+    for (std::uintptr_t token = 0; token < 2; ++token) {
+        EXPECT_TRUE(pair.driver().has_used());
+        EXPECT_EQ(token_of(take_used(pair.driver())), token);
+    }
+    EXPECT_FALSE(pair.driver().has_used());
+}
+
 TEST_P(QueuePairs, requests_come_back_in_any_order_past_every_wrap_of_the_indexes) {
     constexpr std::uintptr_t kRequests = 140'000;
     QueuePair pair{GetParam()};
@@ -179,6 +212,8 @@ TEST_P(QueuePairs, a_memory_table_without_the_ring_makes_the_queue_unusable_and_
     EXPECT_EQ(pair.device().set_memory(empty).error(), Errno{EINVAL});
     EXPECT_TRUE(pair.device().broken());
     EXPECT_THAT(pair.device().reason(), testing::HasSubstr("memory table"));
+    pair.device().approach();
+    pair.device().expect();
     EXPECT_FALSE(pair.device().has_work());
     EXPECT_EQ(pair.device().pop(chain).error(), Errno{EPROTO});
     pair.device().suppress_kicks();

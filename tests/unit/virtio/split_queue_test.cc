@@ -344,6 +344,15 @@ TEST(SplitQueue, chains_that_were_taken_and_not_given_back_count_against_the_rin
     expect_refused(guest, queue, "avail.idx");
 }
 
+TEST(SplitQueue, an_index_that_breaks_the_queue_is_work_once_so_that_pop_tells) {
+    GuestRing guest{{.size = 8}};
+    SplitQueue queue = queue_of(guest);
+    for (int count = 0; count < 9; ++count) guest.offer(0);
+    EXPECT_TRUE(queue.has_work());
+    expect_refused(guest, queue, "avail.idx");
+    EXPECT_FALSE(queue.has_work());
+}
+
 TEST(SplitQueue, what_an_earlier_queue_took_counts_for_the_next_one) {
     GuestRing guest{{.size = 8}};
     guest.write_descriptor(0, {});
