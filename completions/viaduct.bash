@@ -13,6 +13,7 @@ _viaduct_shared='
 --allow-mmap
 --readonly
 --allow-direct-io
+--posix-acl
 --xattrmap text
 --translate-uid text
 --translate-gid text

@@ -102,6 +102,7 @@ Outcome<MountCommand> parse_mount(int argc, const char* const* argv) {
     command.share.share = words[0];
     command.mountpoint = words[1];
     for (const std::string& list : lists) TRY_STATUS(apply_list(list, command));
+    TRY_STATUS(check_share_options(command.share));
     return command;
 }
 

@@ -32,7 +32,7 @@ Outcome<void> check_common(const ServeOptions& options, const char* share_option
         return usage_failure("--tag is \"" + options.tag + "\"; it takes 1 to 36 bytes");
     if (options.tag.find('\n') != std::string::npos)
         return usage_failure("--tag holds a newline; guests refuse such a tag");
-    return {};
+    return check_share_options(options);
 }
 
 // One of `-o NAME[=VALUE]`, the form that older libvirt uses.
@@ -59,6 +59,8 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         if (value != "none") return wrong("none; nothing else is built yet");
     } else if (name == "xattr" || name == "no_xattr") {
         options.xattr = name == "xattr";
+    } else if (name == "posix_acl" || name == "no_posix_acl") {
+        options.posix_acl = name == "posix_acl";
     } else if (name == "xattrmap") {
         options.xattrmap = value;
     } else if (name == "writeback" || name == "no_writeback") {
@@ -71,8 +73,7 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         options.killpriv_v2 = name == "killpriv_v2";
     } else if (name == "announce_submounts") {
         options.announce_submounts = true;
-    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_posix_acl" &&
-               option != "no_security_label") {
+    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_security_label") {
         return usage_failure("-o " + name +
                              " is not supported: it is not built yet, or no option of this program");
     }
@@ -109,6 +110,8 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
     line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
     line.flag("--allow-direct-io", options.allow_direct_io,
               "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
+    line.flag("--posix-acl", options.posix_acl,
+              "Serve POSIX ACLs, which the client enforces; implies --xattr");
     line.text("--xattrmap", options.xattrmap, "RULES",
               "Keep the client's extended attributes under other names, such as :map::user.virtiofs.:");
     line.texts("--translate-uid", options.translate_uid, "RULE",
@@ -130,6 +133,14 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
     line.flag("--syslog", options.syslog, "Log to syslog instead of stderr");
     line.number("--rlimit-nofile", options.rlimit_nofile, 0, 1ULL << 30, "N",
                 "Open files at most; 0: the hard limit");
+}
+
+Outcome<void> check_share_options(const ServeOptions& options) {
+    if (options.posix_acl && (!options.translate_uid.empty() || !options.translate_gid.empty()))
+        return usage_failure(
+            "--posix-acl does not go with --translate-uid and --translate-gid, which do not reach "
+            "the ids in ACLs; leave one of them out");
+    return {};
 }
 
 Outcome<ServeCommand> parse_serve(int argc, const char* const* argv) {
@@ -184,7 +195,7 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
     line.flag("--print-capabilities", command.print_capabilities, "Print what libvirt asks for and end");
     add_common(line, options);
     for (const char* const name :
-         {"--posix-acl", "--security-label", "--migration-verify-handles", "--migration-confirm-paths"})
+         {"--security-label", "--migration-verify-handles", "--migration-confirm-paths"})
         line.refused(name, false, "it is not built yet");
     for (const char* const name :
          {"--modcaps", "--uid-map", "--gid-map", "--migration-mode", "--migration-on-error"})

@@ -29,6 +29,7 @@ struct ServeOptions {
     bool writeback = false;
     bool allow_mmap = false;
     bool xattr = false;
+    bool posix_acl = false;                 // implies xattr
     std::string xattrmap;                   // rules of fs::XattrMap; empty: names stay as they are
     std::vector<std::string> translate_uid; // rules of fs::IdMap
     std::vector<std::string> translate_gid;
@@ -59,6 +60,9 @@ struct ServeCommand {
 
 // The options that have to do with the share and the process, whatever the client is.
 void add_share_options(CommandLine& line, ServeOptions& options);
+
+// Options of the share that do not go together.
+Outcome<void> check_share_options(const ServeOptions& options);
 
 Outcome<ServeCommand> parse_serve(int argc, const char* const* argv);
 // virtiofsd's command line; what it has and this program has not is refused by name.

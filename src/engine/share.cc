@@ -39,7 +39,7 @@ Outcome<Layer> with_mapped_xattrs(const config::ServeOptions& options, Layer inn
     if (options.xattrmap.empty()) return inner;
     auto map = fs::XattrMap::parse(options.xattrmap);
     if (!map) return usage_failure("--xattrmap: " + map.error().message);
-    return std::make_unique<fs::MappedXattrs>(std::move(inner), std::move(*map));
+    return std::make_unique<fs::MappedXattrs>(std::move(inner), std::move(*map), options.posix_acl);
 }
 
 Outcome<Layer> with_mapped_ids(const config::ServeOptions& options, Layer inner) {
@@ -62,7 +62,7 @@ Outcome<Layer> with_faults(const config::ServeOptions& options, Layer inner) {
 } // namespace
 
 bool serves_xattrs(const config::ServeOptions& options) noexcept {
-    return options.xattr || !options.xattrmap.empty();
+    return options.xattr || options.posix_acl || !options.xattrmap.empty();
 }
 
 bool drops_privileges(const config::ServeOptions& options) {
@@ -81,6 +81,7 @@ session::SessionOptions session_options(const config::ServeOptions& options) {
     made.wishes.readdirplus_auto = options.readdirplus == "auto";
     made.wishes.killpriv_v2 = drops_privileges(options);
     made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
+    made.wishes.posix_acl = options.posix_acl;
     made.wishes.writeback = writes_back(options);
     made.wishes.direct_io_mmap = options.allow_mmap;
     return made;
@@ -96,6 +97,7 @@ Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& 
                                                            .writeback = writes_back(options),
                                                            .inline_mode = inline_mode(options.inline_calls),
                                                            .xattr = serves_xattrs(options),
+                                                           .posix_acl = options.posix_acl,
                                                            .read_only = options.readonly,
                                                            .allow_direct_io = options.allow_direct_io,
                                                            .fold_inodes = !options.announce_submounts}));

@@ -18,7 +18,7 @@ std::uint64_t offered_flags(const fuse_init_in& offer) noexcept {
     return flags;
 }
 
-// Not asked for, with the reason: POSIX_LOCKS, FLOCK_LOCKS, POSIX_ACL, SECURITY_CTX, CREATE_SUPP_GROUP,
+// Not asked for, with the reason: POSIX_LOCKS, FLOCK_LOCKS, SECURITY_CTX, CREATE_SUPP_GROUP,
 // ALLOW_IDMAP (needs default permissions on this side), PASSTHROUGH and OVER_IO_URING are not built;
 // EXPORT_SUPPORT would need lookups of "." and ".."; NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT need nothing to
 // be held per open file; EXPLICIT_INVAL_DATA contradicts AUTO_INVAL_DATA; MAP_ALIGNMENT and HAS_INODE_DAX
@@ -31,6 +31,7 @@ std::uint64_t wanted_flags(const InitWishes& wishes) noexcept {
     if (wishes.readdirplus && wishes.readdirplus_auto) flags |= FUSE_READDIRPLUS_AUTO;
     if (wishes.atomic_o_trunc) flags |= FUSE_ATOMIC_O_TRUNC;
     if (wishes.dont_mask) flags |= FUSE_DONT_MASK;
+    if (wishes.posix_acl) flags |= FUSE_POSIX_ACL;
     if (wishes.killpriv_v2) flags |= FUSE_HANDLE_KILLPRIV_V2;
     if (wishes.writeback) flags |= FUSE_WRITEBACK_CACHE;
     if (wishes.direct_io_mmap) flags |= FUSE_DIRECT_IO_ALLOW_MMAP;
@@ -62,6 +63,10 @@ Result<InitReply> negotiate(const fuse_init_in& offer, const InitWishes& wishes)
     reply.flags = offered_flags(offer) & wanted_flags(wishes);
     // Adaptive use is a refinement of the feature.
     if ((reply.flags & FUSE_DO_READDIRPLUS) == 0) reply.flags &= ~std::uint64_t{FUSE_READDIRPLUS_AUTO};
+
+    // Of the umask and of set-group-id with ACLs only this side can be the judge.
+    constexpr std::uint64_t kAclNeeds = FUSE_DONT_MASK | FUSE_SETXATTR_EXT;
+    if ((reply.flags & kAclNeeds) != kAclNeeds) reply.flags &= ~std::uint64_t{FUSE_POSIX_ACL};
 
     std::uint32_t max_write = std::clamp(wishes.max_write_bytes, kPageBytes, kPagesMax * kPageBytes);
     if ((reply.flags & FUSE_MAX_PAGES) == 0)

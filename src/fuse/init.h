@@ -19,6 +19,7 @@ struct InitWishes {
     bool readdirplus_auto = true; // the client decides; needs readdirplus
     bool atomic_o_trunc = true;   // OPEN carries O_TRUNC
     bool dont_mask = true;        // the umask is applied on our side, which knows of default ACLs
+    bool posix_acl = false;       // the client enforces ACLs and hands them over; needs dont_mask
     bool killpriv_v2 = true;      // set-id bits and file capabilities are dropped on our side
     bool writeback = false;       // the client caches writes
     bool direct_io_mmap = false;  // files that are read and written directly can be mapped all the same

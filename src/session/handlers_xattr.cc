@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <linux/limits.h>
+#include <sys/stat.h>
 
 namespace viaduct::session {
 namespace {
@@ -31,6 +32,22 @@ Result<std::span<std::byte>> buffer_for(Call& call, std::uint32_t size) {
     return std::span{call.buffer}.first(bytes);
 }
 
+// An ACL that changed the mode, on behalf of somebody outside the file's group.
+rt::Task<Status> without_sgid(Lane& lane, Call& call, rt::Async<void> set) {
+    const auto done = co_await std::move(set);
+    if (!done) co_return fail(done.error());
+    auto asked = lane.fs.getattr(call.caller, call.node(), std::nullopt);
+    const auto found = co_await std::move(asked);
+    if (!found) co_return fail(found.error());
+    if ((found->attr.mode & S_ISGID) == 0) co_return Status{};
+    call.change = {.fields = fs::SetAttr::mode_field,
+                   .mode = found->attr.mode & 07777U & ~static_cast<std::uint32_t>(S_ISGID)};
+    auto changed = lane.fs.setattr(call.caller, call.node(), call.change);
+    const auto reply = co_await std::move(changed);
+    if (!reply) co_return fail(reply.error());
+    co_return Status{};
+}
+
 // With size 0 the client asks for the length.
 std::size_t encode_value(Lane&, Call& call, const std::size_t& bytes) {
     if (call.in<fuse_getxattr_in>().size == 0)
@@ -50,8 +67,12 @@ void serve_setxattr(Lane& lane, Call& call) {
     if (call.buffer.size() < in.size) call.buffer.resize(in.size);
     if (!call.request.take(call.buffer.data(), in.size)) return lane.refuse(call, EINVAL);
     const auto value = std::as_bytes(std::span{call.buffer}.first(in.size));
-    finish<encode_done>(lane, call,
-                        lane.fs.setxattr(call.caller, call.node(), std::move(*name), value, in.flags));
+    // The flag comes with a default ACL too, which leaves the mode alone.
+    const bool kill =
+        (in.setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID) != 0 && *name == "system.posix_acl_access";
+    auto set = lane.fs.setxattr(call.caller, call.node(), std::move(*name), value, in.flags);
+    if (!kill) return finish<encode_done>(lane, call, std::move(set));
+    finish<encode_done>(lane, call, rt::Async<void>{without_sgid(lane, call, std::move(set))});
 }
 
 void serve_getxattr(Lane& lane, Call& call) {

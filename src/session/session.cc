@@ -160,6 +160,16 @@ Result<fuse::InitReply> Session::begin(const fuse_init_in& offer) {
         }
         return reply;
     }
+    if (options_.wishes.posix_acl && (reply->flags & FUSE_POSIX_ACL) == 0) {
+        if (inits_refused_ < kInitComplaintsMax) {
+            ++inits_refused_;
+            log::warn("INIT refused: --posix-acl is given, and {}",
+                      options_.wishes.dont_mask
+                          ? "the client does not enforce ACLs; Linux does from 5.13 on"
+                          : "no thread has a umask of its own here; does a seccomp profile forbid unshare?");
+        }
+        return fail(EPROTO);
+    }
     negotiated_ = {.dialect = {.setxattr_ext = (reply->flags & FUSE_SETXATTR_EXT) != 0},
                    .minor = reply->minor,
                    .flags = reply->flags,

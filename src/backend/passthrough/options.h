@@ -35,6 +35,7 @@ struct Options {
         false; // the client writes pages back, and reads what it needs of them through any handle
     InlineMode inline_mode = InlineMode::automatic;
     bool xattr = false;
+    bool posix_acl = false; // clients enforce ACLs, and may set them
     bool read_only = false;
     bool allow_direct_io = false; // else O_DIRECT is left out when files are opened on the host
     bool fold_inodes = false;     // until begin_session() says: make inode numbers of all file systems differ

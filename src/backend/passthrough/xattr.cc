@@ -13,7 +13,7 @@ namespace viaduct::passthrough {
 namespace {
 
 Status usable(const Options& options, const std::string& name, bool changes) {
-    if (!options.xattr || is_acl_name(name)) return fail(EOPNOTSUPP);
+    if (!options.xattr || (!options.posix_acl && is_acl_name(name))) return fail(EOPNOTSUPP);
     if (changes && options.read_only) return fail(EROFS);
     if (name.empty() || name.find('\0') != name.npos) return fail(EINVAL);
     return {};
@@ -49,12 +49,12 @@ FileSystem::Async<std::size_t> Passthrough::getxattr(const Caller&, NodeId id, s
 FileSystem::Async<std::size_t> Passthrough::listxattr(const Caller&, NodeId id, std::span<std::byte> into) {
     if (!options_.xattr) return fail(EOPNOTSUPP);
     TRY(Node* const node, nodes_->find(id));
-    auto call = [fd = node->fd, into]() -> Result<std::size_t> {
+    auto call = [fd = node->fd, into, acls = options_.posix_acl]() -> Result<std::size_t> {
         std::vector<char> all(kXattrListBytesMax);
         const auto bytes = ::listxattr(ProcFd::path(fd).bytes, all.data(), all.size());
         if (bytes < 0) return fail(errno);
-        const auto shown = [](std::string_view name) {
-            return is_acl_name(name) ? std::nullopt : std::optional{name};
+        const auto shown = [acls](std::string_view name) {
+            return !acls && is_acl_name(name) ? std::nullopt : std::optional{name};
         };
         return put_xattr_names({all.data(), static_cast<std::size_t>(bytes)}, into, shown);
     };

@@ -8,7 +8,8 @@
 namespace viaduct::fs {
 
 Result<std::string> MappedXattrs::host_name_of(const std::string& name) const {
-    if (is_acl_name(name)) return fail(EOPNOTSUPP);
+    if (is_acl_name(name) && !acls_) return fail(EOPNOTSUPP);
+    if (is_acl_name(name)) return name;
     return map_.to_host(name);
 }
 
@@ -38,6 +39,7 @@ rt::Task<Result<std::size_t>> MappedXattrs::list(const Caller& caller, NodeId no
     if (!bytes) co_return fail(bytes.error());
     const std::string_view names{reinterpret_cast<const char*>(all.data()), *bytes};
     const auto shown = [this](std::string_view name) {
+        if (acls_ && is_acl_name(name)) return std::optional{name};
         const auto seen = map_.to_client(name);
         return seen && is_acl_name(*seen) ? std::nullopt : seen;
     };

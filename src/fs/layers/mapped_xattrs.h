@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MappedXattrs: a layer that keeps the client's extended attributes under other names.
+// MappedXattrs: a layer that keeps the client's extended attributes under other names.  ACLs keep theirs, as
+// the host makes use of them too.
 #pragma once
 
 #include "fs/layers/forwarding.h"
@@ -10,8 +11,9 @@ namespace viaduct::fs {
 
 class MappedXattrs final : public Forwarding {
 public:
-    MappedXattrs(std::unique_ptr<FileSystem> inner, XattrMap map)
-        : Forwarding(std::move(inner)), map_(std::move(map)) {}
+    // `acls`: the client may see and set ACLs.
+    MappedXattrs(std::unique_ptr<FileSystem> inner, XattrMap map, bool acls = false)
+        : Forwarding(std::move(inner)), map_(std::move(map)), acls_(acls) {}
 
     Async<void> setxattr(const Caller& caller, NodeId node, std::string name,
                          std::span<const std::byte> value, std::uint32_t flags) override;
@@ -25,6 +27,7 @@ private:
     rt::Task<Result<std::size_t>> list(const Caller& caller, NodeId node, std::span<std::byte> into);
 
     const XattrMap map_;
+    const bool acls_;
 };
 
 } // namespace viaduct::fs

@@ -194,5 +194,22 @@ TEST_P(MappedXattrsTest, names_are_the_hosts_behind_the_layer_and_the_clients_be
     EXPECT_EQ(listed(64), "user.y\0"s);
 }
 
+// Neither under another name nor by way of one.
+TEST_P(MappedXattrsTest, acls_keep_their_names) {
+    using namespace std::literals;
+    auto* const behind = new OneFile{GetParam()};
+    MappedXattrs acls{std::unique_ptr<FileSystem>{behind}, *XattrMap::parse(":map::user.virtiofs.:"), true};
+    const auto call = [&](const char* attribute) {
+        return wait_for([&] { return acls.setxattr(caller, kRootNode, attribute, {}, 0); });
+    };
+    EXPECT_TRUE(call("system.posix_acl_access"));
+    EXPECT_TRUE(call("system.x"));
+    EXPECT_EQ(behind->names, "system.posix_acl_access\0user.virtiofs.system.x\0"s);
+    behind->names += "user.virtiofs.system.posix_acl_default\0"s;
+    std::array<std::byte, 64> into{};
+    EXPECT_EQ(wait_for([&] { return acls.listxattr(caller, kRootNode, into); }), 33U);
+    EXPECT_EQ(std::memcmp(into.data(), "system.posix_acl_access\0system.x", 33), 0);
+}
+
 } // namespace
 } // namespace viaduct::fs

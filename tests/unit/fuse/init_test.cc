@@ -91,6 +91,14 @@ TEST(Init, what_is_not_built_is_not_announced) {
     EXPECT_NE(reply->flags & FUSE_WRITEBACK_CACHE, 0U);
 }
 
+TEST(Init, acls_need_the_umask_and_set_group_id_on_our_side) {
+    fuse_init_in offer = offer_of(kKernels[5]);
+    EXPECT_NE(negotiate(offer, {.posix_acl = true})->flags & FUSE_POSIX_ACL, 0U);
+    EXPECT_EQ(negotiate(offer, {.dont_mask = false, .posix_acl = true})->flags & FUSE_POSIX_ACL, 0U);
+    offer.flags &= ~static_cast<std::uint32_t>(FUSE_SETXATTR_EXT);
+    EXPECT_EQ(negotiate(offer, {.posix_acl = true})->flags & FUSE_POSIX_ACL, 0U);
+}
+
 TEST(Init, adaptive_readdirplus_needs_readdirplus) {
     fuse_init_in offer = offer_of(kKernels[5]);
     EXPECT_NE(negotiate(offer, {})->flags & FUSE_READDIRPLUS_AUTO, 0U);

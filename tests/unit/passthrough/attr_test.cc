@@ -177,6 +177,25 @@ TEST_P(Attributes, those_of_a_symbolic_link_are_its_own) {
     EXPECT_LT(::lgetxattr(share.dir.path("f").c_str(), "trusted.key", value, sizeof value), 0);
 }
 
+TEST(PassthroughXattr, acls_are_served_where_clients_enforce_them) {
+    Share share{{.xattr = true, .posix_acl = true}};
+    put(share.dir.path("f"), "x");
+    const NodeId node = share.node("f");
+    // Version; rw- for the owner, --- for user 1, r-- for the group, the mask and others.
+    constexpr std::uint32_t kNoId = UINT32_MAX;
+    const std::uint32_t acl[]{2, 0x6'0001, kNoId, 2, 1, 0x4'0004, kNoId, 0x4'0010, kNoId, 0x4'0020, kNoId};
+    constexpr const char* kName = "system.posix_acl_access";
+    const auto value = std::as_bytes(std::span{acl});
+    const auto set_it = share.call([&] { return share.fs->setxattr(kRoot, node, kName, value, 0); });
+    if (!set_it && set_it.error() == Errno{EOPNOTSUPP}) GTEST_SKIP() << "needs a file system with ACLs";
+    ASSERT_TRUE(set_it);
+    std::array<std::byte, 64> room{};
+    EXPECT_EQ(share.call([&] { return share.fs->getxattr(kRoot, node, kName, room); }), sizeof acl);
+    EXPECT_EQ(share.call([&] { return share.fs->listxattr(kRoot, node, {}); }), std::strlen(kName) + 1);
+    EXPECT_TRUE(share.call([&] { return share.fs->removexattr(kRoot, node, kName); }));
+    EXPECT_EQ(share.call([&] { return share.fs->listxattr(kRoot, node, {}); }), 0U);
+}
+
 TEST(PassthroughXattr, is_off_unless_asked_for) {
     Share share;
     std::byte value[10];

@@ -275,6 +275,21 @@ TEST_F(Handlers, copy_file_range_has_a_short_and_a_long_count) {
         EINVAL);
 }
 
+TEST_F(Handlers, set_group_id_goes_with_an_acl_of_somebody_outside_the_group) {
+    const std::uint64_t id = fs.add_file("a");
+    const auto mode_after = [&](const char* name, std::uint32_t flags) {
+        on.handle(FuseMessage{FUSE_SETATTR, id}.with(fuse_setattr_in{.valid = FATTR_MODE, .mode = 06755}));
+        FuseMessage set{FUSE_SETXATTR, id};
+        set.with(fuse_setxattr_in{.size = 1, .flags = 0, .setxattr_flags = flags, .padding = 0});
+        EXPECT_EQ(on.handle(set.with_string(name).with_bytes("v", 1))->error(), 0);
+        const auto status = on.handle(FuseMessage{FUSE_GETATTR, id}.with(fuse_getattr_in{}));
+        return status->body<fuse_attr_out>().attr.mode & 07777U;
+    };
+    EXPECT_EQ(mode_after("system.posix_acl_access", FUSE_SETXATTR_ACL_KILL_SGID), 04755U);
+    EXPECT_EQ(mode_after("system.posix_acl_access", 0), 06755U);
+    EXPECT_EQ(mode_after("system.posix_acl_default", FUSE_SETXATTR_ACL_KILL_SGID), 06755U);
+}
+
 TEST_F(Handlers, extended_attributes_by_length_and_by_value) {
     const std::uint64_t id = fs.add_file("a");
     FuseMessage set{FUSE_SETXATTR, id};

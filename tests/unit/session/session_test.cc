@@ -236,6 +236,23 @@ TEST(SessionBegin, file_system_learns_whether_the_client_sees_submounts) {
     EXPECT_EQ(fs.begins, (std::vector<bool>{false, false, true}));
 }
 
+TEST(SessionAcl, client_that_does_not_enforce_acls_is_refused) {
+    ToyFileSystem fs;
+    SessionOptions options;
+    options.wishes.posix_acl = true;
+    OneWorker on{fs, options};
+    const auto begin = [&](std::uint32_t flags) {
+        const fuse_init_in offer{.major = fuse::kMajor, .minor = fuse::kMinor, .flags = flags};
+        return on.handle(FuseMessage{FUSE_INIT}.with(offer));
+    };
+    EXPECT_EQ(begin(FUSE_DONT_MASK | FUSE_SETXATTR_EXT)->error(), EPROTO);
+    EXPECT_FALSE(on.session().running());
+    const auto begun = begin(FUSE_POSIX_ACL | FUSE_DONT_MASK | FUSE_SETXATTR_EXT);
+    EXPECT_EQ(begun->error(), 0);
+    EXPECT_NE(begun->body<fuse_init_out>().flags & FUSE_POSIX_ACL, 0U);
+    EXPECT_TRUE(on.session().running());
+}
+
 TEST(SessionXattr, attributes_that_are_off_are_enosys) {
     ToyFileSystem fs;
     OneWorker on{fs, {.xattr = false}};
