@@ -38,7 +38,7 @@ FileSystem::Async<AttrReply> Passthrough::getattr(const Caller&, NodeId id, std:
     return run(OpClass::attr, *node, [stat, fd = node->fd] { return stat(fd); });
 }
 
-FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, const SetAttr& change) {
+FileSystem::Async<AttrReply> Passthrough::setattr(const Caller& caller, NodeId id, const SetAttr& change) {
     if (options_.read_only) return fail(EROFS);
     TRY(Node* const node, nodes_->find(id));
     Handle* open_file = nullptr;
@@ -46,9 +46,9 @@ FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, cons
         TRY(open_file, handles_->find(change.handle));
     }
     const auto handle_fd = open_file != nullptr ? std::optional{open_file->fd} : std::nullopt;
-    auto call = [this, fd = node->fd, type = node->type, handle_fd,
+    auto call = [this, caller, fd = node->fd, type = node->type, handle_fd,
                  change](bool may_wait) -> Result<AttrReply> {
-        TRY_STATUS(apply(fd, type, handle_fd, change, may_wait));
+        TRY_STATUS(apply(caller, fd, type, handle_fd, change, may_wait));
         TRY(const Attr attr, attr_of(fd));
         return attr_reply(attr);
     };
@@ -64,8 +64,8 @@ FileSystem::Async<AttrReply> Passthrough::setattr(const Caller&, NodeId id, cons
 }
 
 // Owner before mode: a change of owner drops set-id bits, and the mode is what the client wants in the end.
-Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
-                          bool may_wait) const {
+Status Passthrough::apply(const Caller& caller, int fd, std::uint32_t type, std::optional<int> handle_fd,
+                          const SetAttr& change, bool may_wait) const {
     // With nothing to change it is chown(2) of neither owner nor group, which drops set-id bits all the same.
     constexpr std::uint32_t kNoChange =
         SetAttr::handle_field | SetAttr::kill_suid_sgid | SetAttr::changed_field;
@@ -73,13 +73,17 @@ Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_
         (change.fields & ~kNoChange) == 0) {
         const uid_t uid = change.has(SetAttr::uid_field) ? change.uid : static_cast<uid_t>(-1);
         const gid_t gid = change.has(SetAttr::gid_field) ? change.gid : static_cast<gid_t>(-1);
-        if (::fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0) return fail(errno);
+        // The client's user 0 may keep a set-group-id bit that is no execution; of others only the group
+        // counts.
+        const Credentials::Dropping dropping{.wanted = caller.uid != 0, .gid = caller.gid};
+        const auto give = [&] { return ::fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW); };
+        if (credentials_.dropping(dropping, give) != 0) return fail(errno);
     }
     if (change.has(SetAttr::mode_field)) {
         if (type == S_IFLNK) return fail(EOPNOTSUPP);
         if (::fchmodat(proc_.dir(), ProcFd::name(fd).bytes, change.mode & 07777, 0) != 0) return fail(errno);
     }
-    if (change.has(SetAttr::size_field)) TRY_STATUS(set_size(fd, type, handle_fd, change, may_wait));
+    if (change.has(SetAttr::size_field)) TRY_STATUS(set_size(caller, fd, type, handle_fd, change, may_wait));
     TRY(const timespec accessed,
         stamp(change.has(SetAttr::accessed_field), change.has(SetAttr::accessed_now), change.accessed));
     TRY(const timespec modified,
@@ -91,22 +95,22 @@ Status Passthrough::apply(int fd, std::uint32_t type, std::optional<int> handle_
 }
 
 // `may_wait` false: EAGAIN where another process holds a lease that has to be broken first.
-Status Passthrough::set_size(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
-                             bool may_wait) const {
+Status Passthrough::set_size(const Caller& caller, int fd, std::uint32_t type, std::optional<int> handle_fd,
+                             const SetAttr& change, bool may_wait) const {
     if (change.size > static_cast<std::uint64_t>(INT64_MAX)) return fail(EFBIG);
     if (type == S_IFDIR) return fail(EISDIR);
     if (type != S_IFREG) return fail(EINVAL);
     const auto size = static_cast<off_t>(change.size);
-    const bool kill = change.has(SetAttr::kill_suid_sgid);
+    const Credentials::Dropping dropping{.wanted = change.has(SetAttr::kill_suid_sgid), .gid = caller.gid};
     if (handle_fd) {
         const auto cut = [&] { return ::ftruncate(*handle_fd, size); };
-        if (credentials_.without_fsetid(kill, cut) == 0) return {};
+        if (credentials_.dropping(dropping, cut) == 0) return {};
         // A handle opened for reading only (O_RDONLY | O_TRUNC) cannot; its node can.
         if (errno != EINVAL && errno != EBADF) return fail(errno);
     }
     TRY(const Fd file, proc_.open(fd, O_WRONLY | (may_wait ? 0 : O_NONBLOCK)));
     const auto cut = [&] { return ::ftruncate(file.get(), size); };
-    if (credentials_.without_fsetid(kill, cut) != 0) return fail(errno);
+    if (credentials_.dropping(dropping, cut) != 0) return fail(errno);
     return {};
 }
 

@@ -108,7 +108,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
         if (fd != -EEXIST || (flags & O_EXCL) != 0) return fail(blame(dir.fd, -fd));
         TRY(made.found, find_child(dir, name.c_str(), Crossing::refused));
         TRY_STATUS(openable(made.found.attr.mode));
-        TRY(made.file, open_file(made.found.fd.get(), host, kill_suid_sgid, may_wait));
+        TRY(made.file, open_file(made.found.fd.get(), host, {.wanted = kill_suid_sgid, .gid = caller.gid}, may_wait));
         return made;
     };
     return run_made(*node, flags, std::move(call));

@@ -126,13 +126,22 @@ Credentials::Switched::~Switched() {
     if (masked) ::umask(umask_before);
 }
 
-Credentials::Dropped::Dropped() noexcept {
-    if (has(thread_capabilities(), CAP_FSETID)) set_effective(false);
+Credentials::Dropped::Dropped(const Credentials& credentials, std::uint32_t caller_gid) noexcept
+    : own(credentials) {
+    ThreadCapabilities& thread = thread_capabilities();
+    // A group that does not exist here is no file's.
+    if (own.can_switch_ && caller_gid != own.gid_) {
+        group = true;
+        gid = take(SYS_setfsgid, caller_gid, thread.groups) ? caller_gid : own.gid_;
+    }
+    capability = has(thread, CAP_FSETID);
+    if (capability) set_effective(false);
 }
 
 Credentials::Dropped::~Dropped() {
     const int error = errno;
-    if (has(thread_capabilities(), CAP_FSETID)) set_effective(true);
+    if (capability) set_effective(true);
+    if (group) give_back(SYS_setfsgid, gid, own.gid_);
     errno = error;
 }
 

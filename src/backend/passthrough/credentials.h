@@ -40,10 +40,18 @@ public:
         return result(function());
     }
 
-    // Calls `function` without CAP_FSETID: a write then drops set-id bits, whoever we are.
-    template <class Function> auto without_fsetid(bool wanted, Function&& function) const noexcept {
-        if (!wanted) return function();
-        const Dropped dropped;
+    // A change that costs a file its set-id bits, where `wanted`.
+    struct Dropping {
+        bool wanted = false;
+        std::uint32_t gid =
+            0; // of the caller: whoever is of the file's group keeps a bit that is no execution
+    };
+
+    // Calls `function` without CAP_FSETID and with the caller's group: a write then drops set-id bits as one
+    // of the caller's would, whoever we are.
+    template <class Function> auto dropping(const Dropping& how, Function&& function) const noexcept {
+        if (!how.wanted) return function();
+        const Dropped dropped{*this, how.gid};
         return function();
     }
 
@@ -66,8 +74,12 @@ private:
     };
     // Keeps errno.
     struct Dropped {
-        Dropped() noexcept;
+        Dropped(const Credentials& own, std::uint32_t caller_gid) noexcept;
         ~Dropped();
+        const Credentials& own;
+        bool capability = false;
+        bool group = false;
+        std::uint32_t gid = 0; // in force, where `group` is set
     };
 
     bool can_switch_;

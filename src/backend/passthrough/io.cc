@@ -125,7 +125,7 @@ Passthrough::Moved Passthrough::write_now(int fd, std::uint64_t offset, Segments
                           mode.append ? RWF_APPEND : 0);
     };
     while (moved.bytes < total) {
-        const ssize_t bytes = credentials_.without_fsetid(mode.kill_suid_sgid, step);
+        const ssize_t bytes = credentials_.dropping(mode.dropping, step);
         if (bytes > 0) {
             moved.bytes += static_cast<std::size_t>(bytes);
         } else if (bytes == 0 || errno != EINTR || rt::Helpers::cancelled_here()) {
@@ -146,7 +146,7 @@ Result<std::size_t> outcome(std::size_t bytes, int error) {
 
 } // namespace
 
-FileSystem::Async<std::size_t> Passthrough::write(const Caller&, HandleId id, std::uint64_t offset,
+FileSystem::Async<std::size_t> Passthrough::write(const Caller& caller, HandleId id, std::uint64_t offset,
                                                   Segments from, WriteOptions options) {
     TRY(Handle* const handle, handles_->find(id));
     if (options_.read_only) return fail(EROFS);
@@ -154,9 +154,9 @@ FileSystem::Async<std::size_t> Passthrough::write(const Caller&, HandleId id, st
     // A page that the client's kernel writes back has its place; a program's append goes to the end of the
     // file as it is now, which a process on the host may have moved.
     const WriteMode mode{.append = !options.cached && options.append.value_or(handle->has(Handle::append)),
-                         .kill_suid_sgid = options.kill_suid_sgid};
+                         .dropping = {.wanted = options.kill_suid_sgid, .gid = caller.gid}};
     if (handle->has(Handle::direct)) {
-        if (mode.append || mode.kill_suid_sgid)
+        if (mode.append || mode.dropping.wanted)
             return write_buffered(handles_->pin(*handle), offset, from, 0, mode);
         return write_direct(handles_->pin(*handle), offset, from);
     }
@@ -166,7 +166,7 @@ FileSystem::Async<std::size_t> Passthrough::write(const Caller&, HandleId id, st
         return outcome(moved.bytes, moved.error);
     }
     // Capabilities are the thread's that makes the call, so a ring cannot leave one out.
-    if (mode.kill_suid_sgid) return write_on_helper(handles_->pin(*handle), offset, from, mode);
+    if (mode.dropping.wanted) return write_on_helper(handles_->pin(*handle), offset, from, mode);
     return write_on_ring(handles_->pin(*handle), offset, from, mode);
 }
 

@@ -40,27 +40,27 @@ int Passthrough::readable_too(int flags) const noexcept {
 }
 
 // `may_wait` false: EAGAIN where another process holds a lease that has to be broken first.
-Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, bool kill_suid_sgid,
+Result<Passthrough::OpenedFile> Passthrough::open_file(int fd, int flags, Credentials::Dropping dropping,
                                                        bool may_wait) const {
     const int asked = flags & O_ACCMODE;
     flags = readable_too(flags);
-    const bool kill = kill_suid_sgid && (flags & O_TRUNC) != 0;
+    dropping.wanted = dropping.wanted && (flags & O_TRUNC) != 0;
     const int waiting = may_wait ? 0 : O_NONBLOCK;
     const auto attempt = [&] { return proc_.open(fd, flags | waiting); };
-    auto opened = credentials_.without_fsetid(kill, attempt);
+    auto opened = credentials_.dropping(dropping, attempt);
     if (!opened && opened.error() == Errno{EPERM} && (flags & O_NOATIME) != 0) {
         flags &= ~O_NOATIME; // the file is not ours; the client's kernel has allowed it to its owner
-        opened = credentials_.without_fsetid(kill, attempt);
+        opened = credentials_.dropping(dropping, attempt);
     }
     if (!opened && opened.error() == Errno{EINVAL} && (flags & O_DIRECT) != 0) {
         flags &= ~O_DIRECT; // this file system has none
-        opened = credentials_.without_fsetid(kill, attempt);
+        opened = credentials_.dropping(dropping, attempt);
     }
     const bool uncached =
         !opened && opened.error() == Errno{EACCES} && (flags & O_ACCMODE) != asked; // we may not read it
     if (uncached) {
         flags = (flags & ~O_ACCMODE) | asked;
-        opened = credentials_.without_fsetid(kill, attempt);
+        opened = credentials_.dropping(dropping, attempt);
     }
     if (!opened) return fail(opened.error());
     OpenedFile file{.fd = std::move(*opened),
@@ -115,25 +115,25 @@ Result<Opened> Passthrough::handle_for(OpenedFile file, const Node& node, std::u
     return opened;
 }
 
-FileSystem::Async<Opened> Passthrough::open(const Caller&, NodeId id, std::uint32_t flags,
+FileSystem::Async<Opened> Passthrough::open(const Caller& caller, NodeId id, std::uint32_t flags,
                                             bool kill_suid_sgid) {
     TRY(Node* const node, nodes_->find(id));
     TRY_STATUS(openable(node->type));
     TRY(const int host, host_flags(flags));
+    const Credentials::Dropping dropping{.wanted = kill_suid_sgid, .gid = caller.gid};
     if (inline_here(OpClass::open, node->mount)) {
-        auto file = open_file(node->fd, host, kill_suid_sgid, false);
+        auto file = open_file(node->fd, host, dropping, false);
         ended_inline(OpClass::open, node->mount);
         if (file) return handle_for(std::move(*file), *node, flags);
         if (file.error() != Errno{EAGAIN}) return fail(file.error());
     }
-    return open_away(nodes_->pin(*node), flags, kill_suid_sgid);
+    return open_away(nodes_->pin(*node), flags, dropping);
 }
 
-rt::Task<Result<Opened>> Passthrough::open_away(NodePin node, std::uint32_t flags, bool kill_suid_sgid) {
+rt::Task<Result<Opened>> Passthrough::open_away(NodePin node, std::uint32_t flags,
+                                                Credentials::Dropping dropping) {
     CO_TRY(const int host, host_flags(flags));
-    auto call = [this, fd = node->fd, host, kill_suid_sgid] {
-        return open_file(fd, host, kill_suid_sgid, true);
-    };
+    auto call = [this, fd = node->fd, host, dropping] { return open_file(fd, host, dropping, true); };
     auto task = away<OpenedFile>(OpClass::open, node->mount, Pins{}, call);
     auto file = co_await std::move(task);
     if (!file) co_return fail(file.error());

@@ -137,7 +137,7 @@ private:
     };
     struct WriteMode {
         bool append = false; // at the end of the file, wherever that is now
-        bool kill_suid_sgid = false;
+        Credentials::Dropping dropping = {};
     };
     struct OpenedFile {
         Fd fd;
@@ -187,12 +187,12 @@ private:
     // open.cc
     Result<int> host_flags(std::uint32_t flags) const noexcept;
     int readable_too(int flags) const noexcept;
-    Result<OpenedFile> open_file(int fd, int flags, bool kill_suid_sgid, bool may_wait) const;
+    Result<OpenedFile> open_file(int fd, int flags, Credentials::Dropping dropping, bool may_wait) const;
     HandleTable::Facts handle_facts(const Node& node, std::uint16_t flags) const noexcept;
     static void let_wait(Handle& handle) noexcept;
     Result<Opened> handle_for(OpenedFile file, const Node& node, std::uint32_t flags);
     Result<Created> created(const Dir& dir, Made made, std::uint32_t flags);
-    rt::Task<Result<Opened>> open_away(NodePin node, std::uint32_t flags, bool kill_suid_sgid);
+    rt::Task<Result<Opened>> open_away(NodePin node, std::uint32_t flags, Credentials::Dropping dropping);
     rt::Task<Result<Opened>> opendir_away(NodePin node);
     Result<Opened> dir_handle_for(Fd fd, const Node& node);
 
@@ -242,10 +242,10 @@ private:
     Step emit(Listing& listing, Chunk& chunk);
 
     // attr.cc
-    Status apply(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
-                 bool may_wait) const;
-    Status set_size(int fd, std::uint32_t type, std::optional<int> handle_fd, const SetAttr& change,
-                    bool may_wait) const;
+    Status apply(const Caller& caller, int fd, std::uint32_t type, std::optional<int> handle_fd,
+                 const SetAttr& change, bool may_wait) const;
+    Status set_size(const Caller& caller, int fd, std::uint32_t type, std::optional<int> handle_fd,
+                    const SetAttr& change, bool may_wait) const;
 
     const Options options_;
     const ProcFd proc_;

@@ -10,6 +10,14 @@ Result<Caller> MappedIds::host_of(const Caller& caller) const noexcept {
     return host;
 }
 
+// Of a caller that makes nothing only the group counts: whether it is the file's decides over set-group-id.
+Caller MappedIds::in_host_group(const Caller& caller) const noexcept {
+    constexpr std::uint32_t kNobodys = 65534;
+    Caller host = caller;
+    host.gid = groups_.to_host(caller.gid).value_or(kNobodys);
+    return host;
+}
+
 void MappedIds::show(Attr& attr) const noexcept {
     attr.uid = users_.to_client(attr.uid);
     attr.gid = groups_.to_client(attr.gid);
@@ -40,6 +48,28 @@ template <class T, class Call> rt::Task<Result<T>> MappedIds::as_host_later(Call
     co_return result;
 }
 
+template <class T, class Call> rt::Task<Result<T>> MappedIds::later(Caller host, Call call) {
+    auto async = call(host);
+    co_return co_await std::move(async);
+}
+
+FileSystem::Async<Opened> MappedIds::open(const Caller& caller, NodeId node, std::uint32_t flags,
+                                          bool kill_suid_sgid) {
+    if (!kill_suid_sgid) return inner().open(caller, node, flags, false);
+    return later<Opened>(in_host_group(caller), [this, node, flags](const Caller& host) {
+        return inner().open(host, node, flags, true);
+    });
+}
+
+FileSystem::Async<std::size_t> MappedIds::write(const Caller& caller, HandleId handle, std::uint64_t offset,
+                                                Segments from, WriteOptions options) {
+    if (!options.kill_suid_sgid) return inner().write(caller, handle, offset, from, options);
+    return later<std::size_t>(in_host_group(caller),
+                              [this, handle, offset, from, options](const Caller& host) {
+                                  return inner().write(host, handle, offset, from, options);
+                              });
+}
+
 FileSystem::Async<Entry> MappedIds::lookup(const Caller& caller, NodeId parent, const Name& name) {
     return shown(inner().lookup(caller, parent, name));
 }
@@ -50,8 +80,6 @@ FileSystem::Async<AttrReply> MappedIds::getattr(const Caller& caller, NodeId nod
 }
 
 FileSystem::Async<AttrReply> MappedIds::setattr(const Caller& caller, NodeId node, const SetAttr& change) {
-    if (!change.has(SetAttr::uid_field) && !change.has(SetAttr::gid_field))
-        return shown(inner().setattr(caller, node, change));
     SetAttr host = change;
     if (change.has(SetAttr::uid_field)) {
         TRY(host.uid, users_.to_host(change.uid));
@@ -59,11 +87,11 @@ FileSystem::Async<AttrReply> MappedIds::setattr(const Caller& caller, NodeId nod
     if (change.has(SetAttr::gid_field)) {
         TRY(host.gid, groups_.to_host(change.gid));
     }
-    return this->change(caller, node, host);
+    return this->change(in_host_group(caller), node, host);
 }
 
-rt::Task<Result<AttrReply>> MappedIds::change(const Caller& caller, NodeId node, SetAttr change) {
-    auto async = inner().setattr(caller, node, change);
+rt::Task<Result<AttrReply>> MappedIds::change(Caller host, NodeId node, SetAttr change) {
+    auto async = inner().setattr(host, node, change);
     Result<AttrReply> result = co_await std::move(async);
     if (result) show(*result);
     co_return result;

@@ -18,6 +18,9 @@ public:
 
     Async<Entry> lookup(const Caller& caller, NodeId parent, const Name& name) override;
     Async<AttrReply> getattr(const Caller& caller, NodeId node, std::optional<HandleId> handle) override;
+    Async<Opened> open(const Caller& caller, NodeId node, std::uint32_t flags, bool kill_suid_sgid) override;
+    Async<std::size_t> write(const Caller& caller, HandleId handle, std::uint64_t offset, Segments from,
+                             WriteOptions options) override;
     Async<AttrReply> setattr(const Caller& caller, NodeId node, const SetAttr& change) override;
     Async<Entry> symlink(const Caller& caller, NodeId parent, const Name& name, std::string target) override;
     Async<Entry> mknod(const Caller& caller, NodeId parent, const Name& name, std::uint32_t mode,
@@ -44,7 +47,9 @@ private:
     // `call(caller)` with the host's ids; arguments that it refers to outlive the Async.
     template <class T, class Call> Async<T> as_host(const Caller& caller, Call call);
     template <class T, class Call> rt::Task<Result<T>> as_host_later(Caller host, Call call);
-    rt::Task<Result<AttrReply>> change(const Caller& caller, NodeId node, SetAttr change);
+    Caller in_host_group(const Caller& caller) const noexcept;
+    template <class T, class Call> rt::Task<Result<T>> later(Caller host, Call call);
+    rt::Task<Result<AttrReply>> change(Caller host, NodeId node, SetAttr change);
     rt::Task<Status> list(const Caller& caller, HandleId handle, std::uint64_t offset, DirentSink& sink);
 
     const IdMap users_;

@@ -46,6 +46,14 @@ struct OneFile final : Forwarding {
     Async<Entry> mkdir(const Caller& caller, NodeId, const Name&, std::uint32_t, std::uint32_t) override {
         return make(caller);
     }
+    Async<Opened> open(const Caller& caller, NodeId, std::uint32_t, bool) override {
+        gid = caller.gid;
+        return give(Opened{});
+    }
+    Async<std::size_t> write(const Caller& caller, HandleId, std::uint64_t, Segments, WriteOptions) override {
+        gid = caller.gid;
+        return give(std::size_t{0});
+    }
     Async<void> readdir(const Caller&, HandleId, std::uint64_t, bool plus, DirentSink& sink) override {
         const Entry entry{.attr = attr()};
         sink.add({.name = "name"}, plus ? &entry : nullptr);
@@ -142,6 +150,16 @@ TEST_P(MappedIdsTest, chown_gives_to_the_id_of_the_host) {
     EXPECT_EQ(file->uid, 1001U);
     EXPECT_EQ(file->gid, 100U);
     EXPECT_EQ(reply->attr.uid, 1000U);
+}
+
+// By its group is decided whether a file keeps set-group-id.
+TEST_P(MappedIdsTest, who_drops_set_id_bits_is_of_the_host_s_group) {
+    EXPECT_TRUE(wait_for([&] { return ids.open(user, kRootNode, 0, true); }));
+    EXPECT_EQ(file->gid, 100U);
+    file->gid = 0;
+    EXPECT_TRUE(
+        wait_for([&] { return ids.write(user, HandleId{1}, 0, Segments{}, {.kill_suid_sgid = true}); }));
+    EXPECT_EQ(file->gid, 100U);
 }
 
 TEST_P(MappedIdsTest, listings_have_the_ids_of_the_client) {
