@@ -52,6 +52,8 @@ struct Caller {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
     std::uint32_t pid = 0;
+    // Where something is made: the parent's group, if it is one of the caller's other groups.
+    std::optional<std::uint32_t> supplementary = std::nullopt;
 };
 
 struct Attr {

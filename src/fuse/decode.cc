@@ -62,6 +62,10 @@ Result<std::string_view> Decoded::take_string(std::span<char> buffer) noexcept {
     return std::string_view{buffer.data(), length};
 }
 
+void Decoded::skip(std::size_t bytes) noexcept {
+    rest_bytes_ -= reader_.skip(std::min(bytes, rest_bytes_));
+}
+
 bool Decoded::take(void* to, std::size_t bytes) noexcept {
     if (bytes > rest_bytes_) return false;
     rest_bytes_ -= bytes;

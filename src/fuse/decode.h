@@ -19,7 +19,8 @@ namespace viaduct::fuse {
 
 // What INIT settled about the layout of requests.
 struct Dialect {
-    bool setxattr_ext = false; // SETXATTR carries the longer struct
+    bool setxattr_ext = false;     // SETXATTR carries the longer struct
+    bool security_context = false; // what is made may come with one
 };
 
 // A request's header and fixed struct.  What follows it (names, payload) is taken by the calls below, in
@@ -51,6 +52,8 @@ public:
     Result<std::string_view> take_string(std::span<char> buffer) noexcept;
     // Takes exactly `bytes`; false when there are fewer.
     bool take(void* to, std::size_t bytes) noexcept;
+    // Takes `bytes` that nobody needs, of those that are there.
+    void skip(std::size_t bytes) noexcept;
 
 private:
     static constexpr std::size_t kFixedBytesMax = 96;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/call.h"
 
+#include "fuse/extensions.h"
+
 #include <array>
 
 namespace viaduct::session {
@@ -11,6 +13,12 @@ Status Call::take_name(std::optional<fs::Name>& into) noexcept {
     const auto made = fs::Name::make(taken);
     if (!made) return fail(made.error());
     into = *made;
+    return {};
+}
+
+Status Call::take_extensions(const fuse::Dialect& dialect) {
+    TRY(const auto extensions, fuse::take_extensions(request, dialect));
+    caller.supplementary = extensions.group;
     return {};
 }
 

@@ -51,6 +51,8 @@ struct Call {
 
     // Takes the next string of the request as a name.
     Status take_name(std::optional<fs::Name>& into) noexcept;
+    // Takes what comes behind the names of a request that makes something.
+    Status take_extensions(const fuse::Dialect& dialect);
 
     // Replies, by their length in bytes.
     std::size_t reply_error(Errno error) const noexcept {

@@ -34,6 +34,8 @@ void serve_symlink(Lane& lane, Call& call) {
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
     const auto target = call.request.take_string(text);
     if (!target) return lane.refuse(call, target.error());
+    if (const Status taken = call.take_extensions(lane.negotiated.dialect); !taken)
+        return lane.refuse(call, taken.error());
     finish<encode_entry>(lane, call,
                          lane.fs.symlink(call.caller, call.node(), *call.name, std::string{*target}));
 }
@@ -41,6 +43,8 @@ void serve_symlink(Lane& lane, Call& call) {
 void serve_mknod(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_mknod_in>();
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
+    if (const Status taken = call.take_extensions(lane.negotiated.dialect); !taken)
+        return lane.refuse(call, taken.error());
     finish<encode_entry>(lane, call,
                          lane.fs.mknod(call.caller, call.node(), *call.name, in.mode, in.rdev, in.umask));
 }
@@ -48,6 +52,8 @@ void serve_mknod(Lane& lane, Call& call) {
 void serve_mkdir(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_mkdir_in>();
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
+    if (const Status taken = call.take_extensions(lane.negotiated.dialect); !taken)
+        return lane.refuse(call, taken.error());
     finish<encode_entry>(lane, call, lane.fs.mkdir(call.caller, call.node(), *call.name, in.mode, in.umask));
 }
 
@@ -80,14 +86,23 @@ void serve_link(Lane& lane, Call& call) {
 void serve_create(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_create_in>();
     if (const Status taken = call.take_name(call.name); !taken) return lane.refuse(call, taken.error());
+    if (const Status taken = call.take_extensions(lane.negotiated.dialect); !taken)
+        return lane.refuse(call, taken.error());
     const bool kill = (in.open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
     finish<encode_created>(
         lane, call, lane.fs.create(call.caller, call.node(), *call.name, in.flags, in.mode, in.umask, kill));
 }
 
-// The name that comes with it means nothing.
+// The name that comes with it means nothing, and need not come.
 void serve_tmpfile(Lane& lane, Call& call) {
     const auto& in = call.in<fuse_create_in>();
+    std::array<char, fs::Name::kBytesMax + 1> text;
+    if (call.request.rest_bytes() > 0) {
+        if (const auto taken = call.request.take_string(text); !taken)
+            return lane.refuse(call, taken.error());
+    }
+    if (const Status taken = call.take_extensions(lane.negotiated.dialect); !taken)
+        return lane.refuse(call, taken.error());
     finish<encode_created>(lane, call,
                            lane.fs.tmpfile(call.caller, call.node(), in.flags, in.mode, in.umask));
 }

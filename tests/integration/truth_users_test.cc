@@ -122,6 +122,36 @@ TEST_P(TruthUsers, directory_of_a_group_is_open_to_its_members) {
     });
 }
 
+// Of its directory's group, by the first group, by one of the others, and not at all.
+TEST_P(TruthUsers, set_group_id_is_kept_by_what_a_member_makes) {
+    compare([](const std::string& folder, Transcript& transcript) {
+        int number = 0;
+        for (const mode_t mode : {02777, 0777}) {
+            for (const User& user : {User{.uid = kNobody, .gid = kNobody, .groups = {5, kGroup}},
+                                     User{.uid = kNobody, .gid = kGroup},
+                                     User{.uid = kNobody, .gid = kNobody, .groups = {5}}, User{}}) {
+                const std::string shared = folder + "/" + std::to_string(number++);
+                ::mkdir(shared.c_str(), 0700);
+                ::chown(shared.c_str(), 4321, kGroup);
+                ::chmod(shared.c_str(), mode);
+                const auto at = [&](const char* name) { return shared + "/" + name; };
+                transcript.append(as_user(user, [&](Transcript& inner) {
+                    ::umask(0);
+                    inner.call("file", Fd{::open(at("file").c_str(), O_CREAT | O_WRONLY, 02755)}.get());
+                    inner.call("mkdir", ::mkdir(at("dir").c_str(), 02755));
+                    inner.call("mknod", ::mknod(at("pipe").c_str(), S_IFIFO | 02775, 0));
+                    const Fd nameless{::open(shared.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 02750)};
+                    struct stat st{};
+                    inner.call("nameless", ::fstat(nameless.get(), &st));
+                    inner.count("mode", st.st_mode);
+                }));
+                for (const char* const name : {"file", "dir", "pipe"})
+                    transcript.line(name, status_text(at(name)));
+            }
+        }
+    });
+}
+
 // As the kernel stores it: cap_net_bind_service, permitted and effective.
 vfs_cap_data capability() {
     vfs_cap_data data{};

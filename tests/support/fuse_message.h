@@ -38,6 +38,11 @@ public:
         body_.resize(body_.size() + bytes);
         return *this;
     }
+    // Of extensions, in units of 8 bytes.
+    FuseMessage& with_extensions_claimed(std::uint16_t units) {
+        header_.total_extlen = units;
+        return *this;
+    }
     FuseMessage& claiming(std::uint32_t len) {
         claimed_ = true;
         header_.len = len;

@@ -31,6 +31,7 @@ struct ThreadCapabilities {
     __user_cap_data_struct data[2] = {};
     bool known = false;
     bool follow_user = true; // the kernel takes and gives some as the user changes
+    bool groupless = false;  // no supplementary groups (rt/thread.h)
     TakenIds users;
     TakenIds groups;
 };
@@ -42,6 +43,7 @@ ThreadCapabilities& thread_capabilities() noexcept {
         ::syscall(SYS_capget, &header, capabilities.data);
         const int bits = ::prctl(PR_GET_SECUREBITS);
         capabilities.follow_user = bits < 0 || (bits & SECBIT_NO_SETUID_FIXUP) == 0;
+        capabilities.groupless = ::syscall(SYS_getgroups, 0, nullptr) == 0;
         capabilities.known = true;
     }
     return capabilities;
@@ -112,6 +114,8 @@ Credentials::Switched::Switched(const Credentials& credentials, const fs::Caller
         user = true;
         complete = take(SYS_setfsuid, caller.uid, thread.users);
         uid = complete ? caller.uid : own.uid_;
+        if (complete && caller.supplementary && thread.groupless)
+            supplementary = ::syscall(SYS_setgroups, 1, &*caller.supplementary) == 0;
         // Brings back what leaving uid 0 has taken.  CAP_FSETID matters to what has the set-group-id bit
         // alone (mode_strip_sgid() in the kernel).
         capabilities = thread.follow_user || (making.mode & S_ISGID) != 0;
@@ -120,6 +124,7 @@ Credentials::Switched::Switched(const Credentials& credentials, const fs::Caller
 }
 
 Credentials::Switched::~Switched() {
+    if (supplementary) ASSERT(::syscall(SYS_setgroups, 0, nullptr) == 0);
     if (user) give_back(SYS_setfsuid, uid, own.uid_);
     if (capabilities) set_effective(true);
     if (group) give_back(SYS_setfsgid, gid, own.gid_);

@@ -24,7 +24,8 @@ public:
         std::uint32_t mode = 0; // asked for; 0 for symbolic links
     };
 
-    // Calls `function` with the caller's file-system ids and umask; new objects then belong to the caller.
+    // Calls `function` with the caller's file-system ids, umask and the one other group that is known; new
+    // objects then belong to the caller.
     // Access is not checked again, the client's kernel has done so: capabilities stay, but for CAP_FSETID
     // where the mode has the set-group-id bit, so that it is dropped as it would be for that user. `function`
     // makes one system call and returns what it returned; the result is that or -errno. -EOVERFLOW: these ids
@@ -67,6 +68,7 @@ private:
         bool user = false;
         bool capabilities = false;
         bool masked = false;
+        bool supplementary = false;
         bool complete = true;
         std::uint32_t gid = 0; // in force, where `group` is set
         std::uint32_t uid = 0; // in force, where `user` is set

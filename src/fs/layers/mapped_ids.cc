@@ -7,6 +7,11 @@ Result<Caller> MappedIds::host_of(const Caller& caller) const noexcept {
     Caller host = caller;
     TRY(host.uid, users_.to_host(caller.uid));
     TRY(host.gid, groups_.to_host(caller.gid));
+    // One that may not be used is as good as none.
+    if (caller.supplementary) {
+        const auto group = groups_.to_host(*caller.supplementary);
+        host.supplementary = group ? std::optional{*group} : std::nullopt;
+    }
     return host;
 }
 
