@@ -14,6 +14,7 @@ _viaduct_shared='
 --readonly
 --allow-direct-io
 --posix-acl
+--security-label
 --xattrmap text
 --translate-uid text
 --translate-gid text

@@ -61,6 +61,8 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         options.xattr = name == "xattr";
     } else if (name == "posix_acl" || name == "no_posix_acl") {
         options.posix_acl = name == "posix_acl";
+    } else if (name == "security_label" || name == "no_security_label") {
+        options.security_label = name == "security_label";
     } else if (name == "xattrmap") {
         options.xattrmap = value;
     } else if (name == "writeback" || name == "no_writeback") {
@@ -73,7 +75,7 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         options.killpriv_v2 = name == "killpriv_v2";
     } else if (name == "announce_submounts") {
         options.announce_submounts = true;
-    } else if (option != "no_posix_lock" && option != "no_flock" && option != "no_security_label") {
+    } else if (option != "no_posix_lock" && option != "no_flock") {
         return usage_failure("-o " + name +
                              " is not supported: it is not built yet, or no option of this program");
     }
@@ -112,6 +114,8 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
               "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
     line.flag("--posix-acl", options.posix_acl,
               "Serve POSIX ACLs, which the client enforces; implies --xattr");
+    line.flag("--security-label", options.security_label,
+              "Label what is made as the client's SELinux says; implies --xattr");
     line.text("--xattrmap", options.xattrmap, "RULES",
               "Keep the client's extended attributes under other names, such as :map::user.virtiofs.:");
     line.texts("--translate-uid", options.translate_uid, "RULE",
@@ -194,8 +198,7 @@ Outcome<ServeCommand> parse_viaductd(int argc, const char* const* argv) {
     line.negative_flag("--no-announce-submounts", options.announce_submounts, "Do not");
     line.flag("--print-capabilities", command.print_capabilities, "Print what libvirt asks for and end");
     add_common(line, options);
-    for (const char* const name :
-         {"--security-label", "--migration-verify-handles", "--migration-confirm-paths"})
+    for (const char* const name : {"--migration-verify-handles", "--migration-confirm-paths"})
         line.refused(name, false, "it is not built yet");
     for (const char* const name :
          {"--modcaps", "--uid-map", "--gid-map", "--migration-mode", "--migration-on-error"})

@@ -30,6 +30,7 @@ struct ServeOptions {
     bool allow_mmap = false;
     bool xattr = false;
     bool posix_acl = false;                 // implies xattr
+    bool security_label = false;            // the same
     std::string xattrmap;                   // rules of fs::XattrMap; empty: names stay as they are
     std::vector<std::string> translate_uid; // rules of fs::IdMap
     std::vector<std::string> translate_gid;

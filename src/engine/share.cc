@@ -62,7 +62,7 @@ Outcome<Layer> with_faults(const config::ServeOptions& options, Layer inner) {
 } // namespace
 
 bool serves_xattrs(const config::ServeOptions& options) noexcept {
-    return options.xattr || options.posix_acl || !options.xattrmap.empty();
+    return options.xattr || options.posix_acl || options.security_label || !options.xattrmap.empty();
 }
 
 bool drops_privileges(const config::ServeOptions& options) {
@@ -82,6 +82,7 @@ session::SessionOptions session_options(const config::ServeOptions& options) {
     made.wishes.killpriv_v2 = drops_privileges(options);
     made.wishes.dont_mask = rt::threads_have_own_umask(); // else the client's kernel applies the umask
     made.wishes.posix_acl = options.posix_acl;
+    made.wishes.security_context = options.security_label;
     made.wishes.writeback = writes_back(options);
     made.wishes.direct_io_mmap = options.allow_mmap;
     return made;

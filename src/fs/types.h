@@ -12,8 +12,10 @@
 #include <ctime>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace viaduct::fs {
 
@@ -47,6 +49,12 @@ private:
     std::array<char, kBytesMax + 1> bytes_; // NUL-terminated; bytes behind the NUL are not set
 };
 
+// The extended attribute by which a security module knows an object.
+struct SecurityLabel {
+    std::string name;
+    std::vector<std::byte> value;
+};
+
 // On whose behalf a call is made.
 struct Caller {
     std::uint32_t uid = 0;
@@ -54,6 +62,8 @@ struct Caller {
     std::uint32_t pid = 0;
     // Where something is made: the parent's group, if it is one of the caller's other groups.
     std::optional<std::uint32_t> supplementary = std::nullopt;
+    // ... and what it is labelled with; outlives the call.
+    const SecurityLabel* label = nullptr;
 };
 
 struct Attr {

@@ -18,7 +18,7 @@ std::uint64_t offered_flags(const fuse_init_in& offer) noexcept {
     return flags;
 }
 
-// Not asked for, with the reason: POSIX_LOCKS, FLOCK_LOCKS, SECURITY_CTX,
+// Not asked for, with the reason: POSIX_LOCKS, FLOCK_LOCKS,
 // ALLOW_IDMAP (needs default permissions on this side), PASSTHROUGH and OVER_IO_URING are not built;
 // EXPORT_SUPPORT would need lookups of "." and ".."; NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT need nothing to
 // be held per open file; EXPLICIT_INVAL_DATA contradicts AUTO_INVAL_DATA; MAP_ALIGNMENT and HAS_INODE_DAX
@@ -33,6 +33,7 @@ std::uint64_t wanted_flags(const InitWishes& wishes) noexcept {
     if (wishes.dont_mask) flags |= FUSE_DONT_MASK;
     if (wishes.posix_acl) flags |= FUSE_POSIX_ACL;
     if (wishes.supplementary_group) flags |= FUSE_CREATE_SUPP_GROUP;
+    if (wishes.security_context) flags |= FUSE_SECURITY_CTX;
     if (wishes.killpriv_v2) flags |= FUSE_HANDLE_KILLPRIV_V2;
     if (wishes.writeback) flags |= FUSE_WRITEBACK_CACHE;
     if (wishes.direct_io_mmap) flags |= FUSE_DIRECT_IO_ALLOW_MMAP;

@@ -21,9 +21,11 @@ struct InitWishes {
     bool dont_mask = true;        // the umask is applied on our side, which knows of default ACLs
     bool posix_acl = false;       // the client enforces ACLs and hands them over; needs dont_mask
     bool supplementary_group =
-        true;                    // what is made says if the caller is in the parent's group by another one
-    bool killpriv_v2 = true;     // set-id bits and file capabilities are dropped on our side
-    bool writeback = false;      // the client caches writes
+        true; // what is made says if the caller is in the parent's group by another one
+    bool security_context =
+        false;               // what is made comes with the label that the client's security module gives it
+    bool killpriv_v2 = true; // set-id bits and file capabilities are dropped on our side
+    bool writeback = false;  // the client caches writes
     bool direct_io_mmap = false; // files that are read and written directly can be mapped all the same
     bool submounts = false;      // roots of other file systems are announced
     bool cache_symlinks = false; // targets of symlinks may be cached

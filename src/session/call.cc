@@ -17,8 +17,11 @@ Status Call::take_name(std::optional<fs::Name>& into) noexcept {
 }
 
 Status Call::take_extensions(const fuse::Dialect& dialect) {
-    TRY(const auto extensions, fuse::take_extensions(request, dialect));
+    TRY(auto extensions, fuse::take_extensions(request, dialect));
     caller.supplementary = extensions.group;
+    if (!dialect.security_context || extensions.context_name.empty()) return {};
+    label = {.name = std::move(extensions.context_name), .value = std::move(extensions.context)};
+    caller.label = &label;
     return {};
 }
 

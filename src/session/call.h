@@ -27,6 +27,7 @@ struct Call {
     std::vector<iovec> segments;   // where the request's own cannot be used as they are
     std::vector<std::byte> buffer; // values of extended attributes
     fs::SetAttr change;
+    fs::SecurityLabel label;
     PackedDirents dirents;
 
     rt::Cancellation cancellation; // of what it waits for
@@ -47,6 +48,8 @@ struct Call {
             std::vector<iovec>{}.swap(segments);
         if (buffer.capacity() > kBufferBytesKeptMax) [[unlikely]]
             std::vector<std::byte>{}.swap(buffer);
+        if (label.value.capacity() > kBufferBytesKeptMax) [[unlikely]]
+            std::vector<std::byte>{}.swap(label.value);
     }
 
     // Takes the next string of the request as a name.

@@ -34,6 +34,19 @@ constexpr std::uint32_t kMinorOfAbsentEntries = 4;
 constexpr std::uint64_t kLookForRoomNs = 1'000'000;
 constexpr std::uint32_t kLooksForRoomMax = 2000;
 
+// What the share was asked to keep and this client would not; nullptr: nothing.
+constexpr const char* refusal(const fuse::InitWishes& wishes, std::uint64_t flags) noexcept {
+    if (wishes.posix_acl && (flags & FUSE_POSIX_ACL) == 0)
+        return wishes.dont_mask
+                   ? "--posix-acl is given, and the client does not enforce ACLs; Linux does from 5.13 on"
+                   : "--posix-acl is given, and no thread has a umask of its own here; does a seccomp "
+                     "profile "
+                     "forbid unshare?";
+    if (wishes.security_context && (flags & FUSE_SECURITY_CTX) == 0)
+        return "--security-label is given, and the client sends no labels; Linux does from 5.17 on";
+    return nullptr;
+}
+
 constexpr bool is_xattr(const fuse::Opcode& opcode) noexcept {
     return opcode.group == fuse::OpcodeClass::attributes;
 }
@@ -160,17 +173,15 @@ Result<fuse::InitReply> Session::begin(const fuse_init_in& offer) {
         }
         return reply;
     }
-    if (options_.wishes.posix_acl && (reply->flags & FUSE_POSIX_ACL) == 0) {
+    if (const char* const reason = refusal(options_.wishes, reply->flags)) {
         if (inits_refused_ < kInitComplaintsMax) {
             ++inits_refused_;
-            log::warn("INIT refused: --posix-acl is given, and {}",
-                      options_.wishes.dont_mask
-                          ? "the client does not enforce ACLs; Linux does from 5.13 on"
-                          : "no thread has a umask of its own here; does a seccomp profile forbid unshare?");
+            log::warn("INIT refused: {}", reason);
         }
         return fail(EPROTO);
     }
-    negotiated_ = {.dialect = {.setxattr_ext = (reply->flags & FUSE_SETXATTR_EXT) != 0},
+    negotiated_ = {.dialect = {.setxattr_ext = (reply->flags & FUSE_SETXATTR_EXT) != 0,
+                               .security_context = (reply->flags & FUSE_SECURITY_CTX) != 0},
                    .minor = reply->minor,
                    .flags = reply->flags,
                    .submounts = (reply->flags & FUSE_SUBMOUNTS) != 0,

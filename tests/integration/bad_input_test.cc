@@ -109,9 +109,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"viaductd", "--shared-dir", "SHARE", "--socket-path", "SOCKET", "--seccomp=kill"},
                 2,
                 "--seccomp is \"kill\"; it takes none"},
-        Mistake{{"viaductd", "--shared-dir", "SHARE", "--socket-path", "SOCKET", "--security-label"},
-                2,
-                "--security-label is not supported"},
+        Mistake{
+            {"viaductd", "--shared-dir", "SHARE", "--socket-path", "SOCKET", "--migration-verify-handles"},
+            2,
+            "--migration-verify-handles is not supported"},
         Mistake{{"viaductd", "--shared-dir", "SHARE", "--socket-path", "SOCKET", "--posix-acl",
                  "--translate-uid", "map:0:1000:1"},
                 2,

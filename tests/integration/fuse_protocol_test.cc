@@ -309,6 +309,39 @@ TEST_F(FuseProtocol, names_are_looked_up_and_forgotten_on_all_queues_at_once_wit
     EXPECT_TRUE(test::wait_until([&] { return daemon_->open_fds() <= fds; }, test::kPatience));
 }
 
+TEST_F(FuseProtocol, what_is_made_has_the_label_of_the_client) {
+    start({"--security-label", "--xattrmap", ":map::user.virtiofs.:"});
+    ASSERT_EQ(client_->init().error(), Errno{EPROTO}); // a client that sends none
+    ASSERT_TRUE(client_->init(FuseClient::kInitFlags | FUSE_SECURITY_CTX));
+    // As from 5.17 to 6.1: behind the names, and not announced in the header.
+    constexpr std::string_view kLabel = "system_u:object_r:file_t:s0";
+    const auto with_context = [&](CallOptions options) {
+        const std::string_view name = "security.selinux";
+        const std::size_t bytes = (16 + name.size() + 1 + kLabel.size() + 7) / 8 * 8;
+        options.add(fuse_secctx_header{.size = static_cast<std::uint32_t>(bytes), .nr_secctx = 1});
+        options.add(fuse_secctx{.size = kLabel.size(), .padding = 0});
+        options.add_name(name).add_bytes(std::as_bytes(std::span{kLabel}));
+        for (std::size_t end = 16 + name.size() + 1 + kLabel.size(); end < bytes; ++end) options.add('\0');
+        options.reply_bytes_max = sizeof(fuse_entry_out) + sizeof(fuse_open_out);
+        return client_->call(options);
+    };
+    auto mkdir = client_->call_options(FUSE_MKDIR, FuseClient::kRoot);
+    ASSERT_TRUE(with_context(mkdir.add(fuse_mkdir_in{.mode = 0755, .umask = 0}).add_name("dir")));
+    auto create = client_->call_options(FUSE_CREATE, FuseClient::kRoot);
+    ASSERT_TRUE(with_context(create.add(fuse_create_in{.flags = O_RDWR, .mode = 0644}).add_name("made")));
+    auto symlink = client_->call_options(FUSE_SYMLINK, FuseClient::kRoot);
+    EXPECT_EQ(with_context(symlink.add_name("link").add_name("to")).error(), Errno{EPERM});
+
+    for (const char* const name : {"dir", "made"}) {
+        char value[64];
+        const ssize_t bytes =
+            ::getxattr((share_ + "/" + name).c_str(), "user.virtiofs.security.selinux", value, sizeof value);
+        ASSERT_GT(bytes, 0) << name;
+        EXPECT_EQ(std::string_view(value, static_cast<std::size_t>(bytes)), kLabel);
+    }
+    EXPECT_EQ(client_->lookup(FuseClient::kRoot, "link").error(), Errno{ENOENT});
+}
+
 TEST_F(FuseProtocol, init_of_every_kernel_gets_an_answer_that_kernel_accepts) {
     struct Kernel {
         std::uint32_t minor;

@@ -9,6 +9,19 @@
 
 namespace viaduct::passthrough {
 
+Result<Labels::Making> Passthrough::labelling(const Caller& caller) const {
+    if (caller.label != nullptr) TRY_STATUS(xattr_usable(options_, caller.label->name, true));
+    return labels_.begin(caller.label);
+}
+
+// What cannot be labelled is not there.  `name` is nullptr where it has none.
+Status Passthrough::label(const Labels::Making& labelling, const Dir& dir, const char* name,
+                          const Found& made) const {
+    auto labelled = labelling.finish(made.fd.get());
+    if (!labelled && name != nullptr) ::unlinkat(dir.fd, name, S_ISDIR(made.attr.mode) ? AT_REMOVEDIR : 0);
+    return labelled;
+}
+
 FileSystem::Async<Entry> Passthrough::symlink(const Caller& caller, NodeId parent, const Name& name,
                                               std::string target) {
     auto make = [target = std::move(target)](int dir, const char* child) {
@@ -95,6 +108,7 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
             (readable_too(host) & ~O_TRUNC) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, name.c_str(), create_flags, mode & 07777); };
         Made made;
+        TRY(const auto labelled, labelling(caller));
         const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
         if (fd >= 0) {
             made.file = {.fd = Fd{fd}, .direct = (host & O_DIRECT) != 0};
@@ -102,13 +116,15 @@ FileSystem::Async<Created> Passthrough::create(const Caller& caller, NodeId pare
             TRY(made.found.fd, proc_.open_path(fd));
             TRY_STATUS(stat_found(made.found));
             made.found.mount = dir.mount;
+            TRY_STATUS(label(labelled, dir, name.c_str(), made.found));
             return made;
         }
         if (fd == -EMFILE) return fail(ENFILE);
         if (fd != -EEXIST || (flags & O_EXCL) != 0) return fail(blame(dir.fd, -fd));
         TRY(made.found, find_child(dir, name.c_str(), Crossing::refused));
         TRY_STATUS(openable(made.found.attr.mode));
-        TRY(made.file, open_file(made.found.fd.get(), host, {.wanted = kill_suid_sgid, .gid = caller.gid}, may_wait));
+        TRY(made.file,
+            open_file(made.found.fd.get(), host, {.wanted = kill_suid_sgid, .gid = caller.gid}, may_wait));
         return made;
     };
     return run_made(*node, flags, std::move(call));
@@ -123,6 +139,7 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
         const int create_flags = (readable_too(host) & ~O_TRUNC) | O_TMPFILE |
                                  (static_cast<int>(flags) & O_EXCL) | O_CLOEXEC | O_NOCTTY;
         const auto step = [&] { return ::openat(dir.fd, ".", create_flags, mode & 07777); };
+        TRY(const auto labelled, labelling(caller));
         const int fd = credentials_.as(caller, {.umask = umask, .mode = mode}, step);
         if (fd == -EMFILE) return fail(ENFILE);
         if (fd < 0) return fail(blame(dir.fd, -fd));
@@ -131,6 +148,7 @@ FileSystem::Async<Created> Passthrough::tmpfile(const Caller& caller, NodeId par
         TRY(made.found.fd, proc_.open_path(fd));
         TRY_STATUS(stat_found(made.found));
         made.found.mount = dir.mount;
+        TRY_STATUS(label(labelled, dir, nullptr, made.found));
         return made;
     };
     return run_made(*node, flags, std::move(call));

@@ -11,6 +11,9 @@ namespace viaduct::passthrough {
 // May an object of that mode be opened by us?  EISDIR, ELOOP, ENXIO: no.  (open.cc)
 Status openable(std::uint32_t mode) noexcept;
 
+// May the client use an attribute of that name?  (xattr.cc)
+Status xattr_usable(const Options& options, const std::string& name, bool changes);
+
 inline NodeTable::Facts facts_of(const Found& found) noexcept {
     const Attr& attr = found.attr;
     const std::uint64_t born_ns = static_cast<std::uint64_t>(attr.born.tv_sec) * 1'000'000'000U +
@@ -122,11 +125,13 @@ FileSystem::Async<Entry> Passthrough::make_entry(const Caller& caller, NodeId pa
     const Dir dir{*node};
     auto call = [this, caller, making, dir, name, make = std::move(make)]() -> Result<Found> {
         const auto step = [&] { return make(dir.fd, name.c_str()); };
+        TRY(const auto labelled, labelling(caller));
         if (const int made = credentials_.as(caller, making, step); made < 0)
             return fail(blame(dir.fd, -made));
         auto found = find_child(dir, name.c_str(), Crossing::refused);
         // Something was mounted on it, or it was removed, in that very moment.
         if (!found && found.error() == Errno{EXDEV}) return fail(ESTALE);
+        if (found) TRY_STATUS(label(labelled, dir, name.c_str(), *found));
         return found;
     };
     return run_entry(OpClass::change, *node, nullptr, std::move(call));

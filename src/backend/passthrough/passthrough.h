@@ -10,6 +10,7 @@
 
 #include "backend/passthrough/credentials.h"
 #include "backend/passthrough/host_calls.h"
+#include "backend/passthrough/labels.h"
 #include "backend/passthrough/mount_watch.h"
 #include "backend/passthrough/mounts.h"
 #include "backend/passthrough/options.h"
@@ -173,6 +174,10 @@ private:
     template <class Call>
     rt::Task<Result<Created>> made_away(Pins pins, Dir dir, std::uint32_t flags, Call call);
 
+    // create.cc
+    Result<Labels::Making> labelling(const Caller& caller) const;
+    Status label(const Labels::Making& labelling, const Dir& dir, const char* name, const Found& made) const;
+
     // lookup.cc
     Result<Found> find_child(const Dir& dir, const char* name, Crossing crossing) const;
     bool may_stat_names(WorkerState& state);
@@ -250,6 +255,7 @@ private:
     const Options options_;
     const ProcFd proc_;
     const Credentials credentials_;
+    const Labels labels_;
     const std::shared_ptr<Core> core_; // with the tables and running closes
     const std::unique_ptr<NodeTable> nodes_;
     const std::unique_ptr<HandleTable> handles_;

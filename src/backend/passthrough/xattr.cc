@@ -10,20 +10,17 @@
 #include <vector>
 
 namespace viaduct::passthrough {
-namespace {
 
-Status usable(const Options& options, const std::string& name, bool changes) {
+Status xattr_usable(const Options& options, const std::string& name, bool changes) {
     if (!options.xattr || (!options.posix_acl && is_acl_name(name))) return fail(EOPNOTSUPP);
     if (changes && options.read_only) return fail(EROFS);
     if (name.empty() || name.find('\0') != name.npos) return fail(EINVAL);
     return {};
 }
 
-} // namespace
-
 FileSystem::Async<void> Passthrough::setxattr(const Caller&, NodeId id, std::string name,
                                               std::span<const std::byte> value, std::uint32_t flags) {
-    TRY_STATUS(usable(options_, name, true));
+    TRY_STATUS(xattr_usable(options_, name, true));
     TRY(Node* const node, nodes_->find(id));
     auto call = [fd = node->fd, name = std::move(name), value, flags]() -> Status {
         if (::setxattr(ProcFd::path(fd).bytes, name.c_str(), value.data(), value.size(),
@@ -36,7 +33,7 @@ FileSystem::Async<void> Passthrough::setxattr(const Caller&, NodeId id, std::str
 
 FileSystem::Async<std::size_t> Passthrough::getxattr(const Caller&, NodeId id, std::string name,
                                                      std::span<std::byte> into) {
-    TRY_STATUS(usable(options_, name, false));
+    TRY_STATUS(xattr_usable(options_, name, false));
     TRY(Node* const node, nodes_->find(id));
     auto call = [fd = node->fd, name = std::move(name), into]() -> Result<std::size_t> {
         const auto bytes = ::getxattr(ProcFd::path(fd).bytes, name.c_str(), into.data(), into.size());
@@ -62,7 +59,7 @@ FileSystem::Async<std::size_t> Passthrough::listxattr(const Caller&, NodeId id, 
 }
 
 FileSystem::Async<void> Passthrough::removexattr(const Caller&, NodeId id, std::string name) {
-    TRY_STATUS(usable(options_, name, true));
+    TRY_STATUS(xattr_usable(options_, name, true));
     TRY(Node* const node, nodes_->find(id));
     auto call = [fd = node->fd, name = std::move(name)]() -> Status {
         if (::removexattr(ProcFd::path(fd).bytes, name.c_str()) != 0) return fail(errno);

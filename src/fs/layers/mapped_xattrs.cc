@@ -13,6 +13,58 @@ Result<std::string> MappedXattrs::host_name_of(const std::string& name) const {
     return map_.to_host(name);
 }
 
+template <class T, class Call> FileSystem::Async<T> MappedXattrs::labelled(const Caller& caller, Call call) {
+    if (caller.label == nullptr) return call(caller);
+    SecurityLabel label = *caller.label;
+    TRY(label.name, host_name_of(label.name));
+    return labelled_later<T>(caller, std::move(label), std::move(call));
+}
+
+// The frame keeps the label for as long as the call takes.
+template <class T, class Call>
+rt::Task<Result<T>> MappedXattrs::labelled_later(Caller caller, SecurityLabel label, Call call) {
+    caller.label = &label;
+    auto async = call(caller);
+    co_return co_await std::move(async);
+}
+
+FileSystem::Async<Entry> MappedXattrs::symlink(const Caller& caller, NodeId parent, const Name& name,
+                                               std::string target) {
+    return labelled<Entry>(caller, [this, parent, &name, target = std::move(target)](const Caller& host) {
+        return inner().symlink(host, parent, name, target);
+    });
+}
+
+FileSystem::Async<Entry> MappedXattrs::mknod(const Caller& caller, NodeId parent, const Name& name,
+                                             std::uint32_t mode, std::uint32_t device, std::uint32_t umask) {
+    return labelled<Entry>(caller, [this, parent, &name, mode, device, umask](const Caller& host) {
+        return inner().mknod(host, parent, name, mode, device, umask);
+    });
+}
+
+FileSystem::Async<Entry> MappedXattrs::mkdir(const Caller& caller, NodeId parent, const Name& name,
+                                             std::uint32_t mode, std::uint32_t umask) {
+    return labelled<Entry>(caller, [this, parent, &name, mode, umask](const Caller& host) {
+        return inner().mkdir(host, parent, name, mode, umask);
+    });
+}
+
+FileSystem::Async<Created> MappedXattrs::create(const Caller& caller, NodeId parent, const Name& name,
+                                                std::uint32_t flags, std::uint32_t mode, std::uint32_t umask,
+                                                bool kill_suid_sgid) {
+    return labelled<Created>(
+        caller, [this, parent, &name, flags, mode, umask, kill_suid_sgid](const Caller& host) {
+            return inner().create(host, parent, name, flags, mode, umask, kill_suid_sgid);
+        });
+}
+
+FileSystem::Async<Created> MappedXattrs::tmpfile(const Caller& caller, NodeId parent, std::uint32_t flags,
+                                                 std::uint32_t mode, std::uint32_t umask) {
+    return labelled<Created>(caller, [this, parent, flags, mode, umask](const Caller& host) {
+        return inner().tmpfile(host, parent, flags, mode, umask);
+    });
+}
+
 FileSystem::Async<void> MappedXattrs::setxattr(const Caller& caller, NodeId node, std::string name,
                                                std::span<const std::byte> value, std::uint32_t flags) {
     TRY(std::string host_name, host_name_of(name));

@@ -32,6 +32,8 @@ struct OneFile final : Forwarding {
         co_await rt::Worker::current()->yield();
         uid = caller.uid;
         gid = caller.gid;
+        supplementary = caller.supplementary;
+        label_name = caller.label != nullptr ? caller.label->name : "";
         co_return Entry{.attr = attr()};
     }
     Async<Entry> lookup(const Caller&, NodeId, const Name&) override { return give(Entry{.attr = attr()}); }
@@ -84,6 +86,8 @@ struct OneFile final : Forwarding {
     std::uint32_t uid = 1001;
     std::uint32_t gid = 100;
     std::string names;
+    std::optional<std::uint32_t> supplementary;
+    std::string label_name;
 };
 
 struct Mapped : testing::TestWithParam<bool> {
@@ -162,6 +166,14 @@ TEST_P(MappedIdsTest, who_drops_set_id_bits_is_of_the_host_s_group) {
     EXPECT_EQ(file->gid, 100U);
 }
 
+TEST_P(MappedIdsTest, other_group_of_whoever_makes_something_is_the_host_s) {
+    const Caller member{.uid = 1000, .gid = 5, .supplementary = 7};
+    EXPECT_TRUE(wait_for([&] { return ids.mkdir(member, kRootNode, name, 0755, 0); }));
+    EXPECT_EQ(file->supplementary, 100U);
+    EXPECT_TRUE(wait_for([&] { return ids.mkdir(user, kRootNode, name, 0755, 0); }));
+    EXPECT_EQ(file->supplementary, std::nullopt);
+}
+
 TEST_P(MappedIdsTest, listings_have_the_ids_of_the_client) {
     struct Sink final : DirentSink {
         std::optional<std::uint32_t> uid;
@@ -210,6 +222,22 @@ TEST_P(MappedXattrsTest, names_are_the_hosts_behind_the_layer_and_the_clients_be
     EXPECT_EQ(listed(16).error(), Errno{ERANGE});
     EXPECT_TRUE(wait_for([&] { return xattrs.removexattr(caller, kRootNode, "trusted.x"); }));
     EXPECT_EQ(listed(64), "user.y\0"s);
+}
+
+TEST_P(MappedXattrsTest, labels_have_the_name_of_the_host) {
+    const auto mkdir = [&](const char* label_name) {
+        const SecurityLabel label{.name = label_name, .value = {}};
+        const Caller labelling{.label = &label};
+        return wait_for([&] { return xattrs.mkdir(labelling, kRootNode, name, 0755, 0); });
+    };
+    EXPECT_TRUE(mkdir("trusted.x"));
+    EXPECT_EQ(file->label_name, "user.virtiofs.trusted.x");
+    file->label_name = "none was made";
+    EXPECT_EQ(mkdir("user.virtiofs.trusted.x").error(), Errno{EPERM});
+    EXPECT_EQ(mkdir("system.posix_acl_access").error(), Errno{EOPNOTSUPP});
+    EXPECT_EQ(file->label_name, "none was made");
+    EXPECT_TRUE(wait_for([&] { return xattrs.mkdir(caller, kRootNode, name, 0755, 0); }));
+    EXPECT_EQ(file->label_name, "");
 }
 
 // Neither under another name nor by way of one.

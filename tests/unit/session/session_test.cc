@@ -253,6 +253,17 @@ TEST(SessionAcl, client_that_does_not_enforce_acls_is_refused) {
     EXPECT_TRUE(on.session().running());
 }
 
+TEST(SessionLabels, client_that_sends_no_labels_is_refused) {
+    ToyFileSystem fs;
+    SessionOptions options;
+    options.wishes.security_context = true;
+    OneWorker on{fs, options};
+    fuse_init_in offer{.major = fuse::kMajor, .minor = fuse::kMinor, .flags = FUSE_INIT_EXT};
+    EXPECT_EQ(on.handle(FuseMessage{FUSE_INIT}.with(offer))->error(), EPROTO);
+    offer.flags2 = static_cast<std::uint32_t>(FUSE_SECURITY_CTX >> 32U);
+    EXPECT_EQ(on.handle(FuseMessage{FUSE_INIT}.with(offer))->error(), 0);
+}
+
 TEST(SessionXattr, attributes_that_are_off_are_enosys) {
     ToyFileSystem fs;
     OneWorker on{fs, {.xattr = false}};
