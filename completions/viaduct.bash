@@ -20,6 +20,10 @@ _viaduct_shared='
 --translate-gid text
 --readdirplus auto|on|off
 --no-readdirplus
+--posix-lock
+--no-posix-lock
+--flock
+--no-flock
 --inline auto|always|never
 --ring auto|io_uring|poll
 --poll-us number

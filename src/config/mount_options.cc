@@ -78,6 +78,8 @@ Outcome<void> apply_list(const std::string& list, MountCommand& command) {
 Outcome<MountCommand> parse_mount(int argc, const char* const* argv) {
     MountCommand command;
     command.share.xattr = true;
+    command.share.posix_lock = true; // a mount is as good as the directory
+    command.share.flock = true;
     command.share.announce_submounts = false; // the kernel takes none on /dev/fuse
     CommandLine line{"viaduct mount", "DIR MOUNTPOINT [-o NAME,...] [OPTION...]",
                      "Mounts a directory at another place of this host, through /dev/fuse."};

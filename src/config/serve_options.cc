@@ -75,7 +75,11 @@ Outcome<void> apply_old_option(const std::string& option, ServeOptions& options)
         options.killpriv_v2 = name == "killpriv_v2";
     } else if (name == "announce_submounts") {
         options.announce_submounts = true;
-    } else if (option != "no_posix_lock" && option != "no_flock") {
+    } else if (name == "posix_lock" || name == "no_posix_lock") {
+        options.posix_lock = name == "posix_lock";
+    } else if (name == "flock" || name == "no_flock") {
+        options.flock = name == "flock";
+    } else {
         return usage_failure("-o " + name +
                              " is not supported: it is not built yet, or no option of this program");
     }
@@ -110,6 +114,11 @@ void add_share_options(CommandLine& line, ServeOptions& options) {
     line.flag("--allow-mmap", options.allow_mmap,
               "Let programs map files shared that the client does not keep (--cache never or metadata)");
     line.flag("--readonly", options.readonly, "Refuse every change with EROFS");
+    line.flag("--posix-lock", options.posix_lock,
+              "Locks of fcntl(2) hold for other clients and the host too");
+    line.negative_flag("--no-posix-lock", options.posix_lock, "They hold within the client only");
+    line.flag("--flock", options.flock, "Locks of flock(2) hold for other clients and the host too");
+    line.negative_flag("--no-flock", options.flock, "They hold within the client only");
     line.flag("--allow-direct-io", options.allow_direct_io,
               "Keep O_DIRECT when a client opens a file; otherwise it is stripped");
     line.flag("--posix-acl", options.posix_acl,

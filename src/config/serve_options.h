@@ -35,6 +35,8 @@ struct ServeOptions {
     std::vector<std::string> translate_uid; // rules of fs::IdMap
     std::vector<std::string> translate_gid;
     bool readonly = false;
+    bool posix_lock = false;          // fcntl locks are seen by the host and other clients
+    bool flock = false;               // so are those of flock(2)
     std::string readdirplus = "auto"; // auto, on, off
     bool allow_direct_io = false;
     bool announce_submounts = true;

@@ -23,9 +23,9 @@ rt::Task<void> Connection::Sink::end_client() {
 }
 
 Outcome<std::unique_ptr<Connection>> Connection::make(const config::ServeOptions& options, Workers& workers,
-                                                      Fd socket) {
+                                                      const Locking& locking, Fd socket) {
     std::unique_ptr<Connection> made{new Connection};
-    TRY(made->file_system_, open_share(options));
+    TRY(made->file_system_, open_share(options, locking));
     made->session_ = std::make_unique<session::Session>(*made->file_system_, device_options(options));
     for (const auto& worker : workers.all()) made->session_->attach_worker(*worker);
     made->sink_ = std::make_unique<Sink>(*made->session_);

@@ -23,7 +23,7 @@ namespace viaduct::engine {
 class Connection {
 public:
     static Outcome<std::unique_ptr<Connection>> make(const config::ServeOptions& options, Workers& workers,
-                                                     Fd socket);
+                                                     const Locking& locking, Fd socket);
 
     // Until the front end leaves, stop() is called, or the device is dead.
     rt::Task<Status> serve();
@@ -47,6 +47,7 @@ private:
         void handle(fuse::RawRequest& request) override { session_.handle(request); }
         void cancel(const fuse::RequestChoice& chosen) override { session_.cancel(chosen); }
         rt::Task<void> end_client() override;
+        void end_endless_waits() override { session_.end_lock_waits(); }
 
     private:
         session::Session& session_;

@@ -21,6 +21,8 @@ constexpr auto kLastRequests = 1s;
 // Requests that the kernel has under way by itself (read-ahead, write-back, asynchronous I/O); three quarters
 // of it count as congestion.
 constexpr std::uint16_t kBackgroundMax = 128;
+// A reader has places for 256 requests; who waits for a lock must not take them all.
+constexpr std::size_t kLockWaitersMax = 192;
 
 session::SessionOptions mount_options(const config::ServeOptions& options) {
     session::SessionOptions made = session_options(options);
@@ -60,7 +62,7 @@ rt::Task<void> run_and_tell(rt::Worker& control, rt::Helpers& helpers, std::func
 
 Outcome<std::unique_ptr<MountServer>> MountServer::make(const config::MountCommand& command,
                                                         Workers& workers) {
-    TRY(auto file_system, open_share(command.share));
+    TRY(auto file_system, open_share(command.share, {.limits = {.waiters_max = kLockWaitersMax}}));
     if (transport::lies_within(command.mountpoint, command.share.share))
         return failure(
             "cannot mount \"" + command.share.share + "\" at \"" + command.mountpoint +
@@ -119,6 +121,7 @@ rt::Task<void> MountServer::announce(std::function<void()> ready) {
 rt::Task<void> MountServer::finish() {
     finishing_ = true;
     co_await connection_->stop();
+    session_->end_lock_waits();
     bool drained = co_await connection_->drain(kLastRequests);
     co_await connection_->close();
     if (!drained) {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/fault_rules.h"
 #include "fs/layers/faults.h"
+#include "fs/layers/locks.h"
 #include "fs/layers/mapped_ids.h"
 #include "fs/layers/mapped_xattrs.h"
 #include "rt/thread.h"
@@ -34,6 +35,11 @@ bool writes_back(const config::ServeOptions& options) {
 }
 
 using Layer = std::unique_ptr<fs::FileSystem>;
+
+Layer with_locks(const config::ServeOptions& options, Layer inner, const Locking& locking) {
+    if (!options.posix_lock && !options.flock) return inner;
+    return std::make_unique<fs::Locks>(std::move(inner), locking.table, locking.limits);
+}
 
 Outcome<Layer> with_mapped_xattrs(const config::ServeOptions& options, Layer inner) {
     if (options.xattrmap.empty()) return inner;
@@ -85,10 +91,13 @@ session::SessionOptions session_options(const config::ServeOptions& options) {
     made.wishes.security_context = options.security_label;
     made.wishes.writeback = writes_back(options);
     made.wishes.direct_io_mmap = options.allow_mmap;
+    made.wishes.posix_locks = options.posix_lock;
+    made.wishes.flock_locks = options.flock;
     return made;
 }
 
-Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options) {
+Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options,
+                                                    const Locking& locking) {
     if (options.writeback && !writes_back(options))
         log::warn("--writeback is left out: with --cache {} the client keeps no data", options.cache);
     TRY(Layer file_system, passthrough::Passthrough::make({.share = options.share,
@@ -102,6 +111,7 @@ Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& 
                                                            .read_only = options.readonly,
                                                            .allow_direct_io = options.allow_direct_io,
                                                            .fold_inodes = !options.announce_submounts}));
+    file_system = with_locks(options, std::move(file_system), locking);
     TRY(file_system, with_mapped_xattrs(options, std::move(file_system)));
     TRY(file_system, with_mapped_ids(options, std::move(file_system)));
     return with_faults(options, std::move(file_system));

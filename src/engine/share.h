@@ -5,6 +5,7 @@
 
 #include "config/serve_options.h"
 #include "fs/file_system.h"
+#include "fs/lock_table.h"
 #include "session/session.h"
 
 #include <memory>
@@ -22,8 +23,15 @@ bool drops_privileges(const config::ServeOptions& options);
 // are the transport's.
 session::SessionOptions session_options(const config::ServeOptions& options);
 
-// The outermost layer; each owns the one behind it.  A failure says why the directory cannot be shared, and
-// what to do.
-Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options);
+// The locks of a share: the table of all its clients, and what each may have.
+struct Locking {
+    std::shared_ptr<fs::LockTable> table = std::make_shared<fs::LockTable>(); // also each client's layer's
+    fs::LockTable::Limits limits;
+};
+
+// For one client.  The outermost layer; each owns the one behind it.  A failure says why the directory cannot
+// be shared, and what to do.
+Outcome<std::unique_ptr<fs::FileSystem>> open_share(const config::ServeOptions& options,
+                                                    const Locking& locking);
 
 } // namespace viaduct::engine

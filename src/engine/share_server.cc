@@ -32,7 +32,7 @@ Outcome<vhost::Listener> bind_socket(const config::ServeOptions& options) {
 
 Outcome<std::unique_ptr<ShareServer>> ShareServer::make(const config::ServeOptions& options,
                                                         Workers& workers) {
-    TRY_STATUS(open_share(options)); // each front end gets one of its own; what is wrong is said now
+    TRY_STATUS(open_share(options, {})); // each front end gets one of its own; what is wrong is said now
     std::unique_ptr<ShareServer> server{new ShareServer{options, workers}};
     TRY(auto listener,
         options.socket_fd >= 0 ? vhost::Listener::adopt(Fd{options.socket_fd}) : bind_socket(options));
@@ -52,7 +52,7 @@ rt::Task<void> ShareServer::serve() {
             if (!stopping_) log::error("cannot accept a front end: {}", socket.error());
             co_return;
         }
-        auto made = Connection::make(options_, workers_, std::move(*socket));
+        auto made = Connection::make(options_, workers_, locking_, std::move(*socket));
         if (!made) {
             log::error("cannot serve the front end: {}", made.error().message);
             if (!options_.keep_listening) co_return;

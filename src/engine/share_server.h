@@ -34,6 +34,7 @@ private:
 
     const config::ServeOptions& options_;
     Workers& workers_;
+    const Locking locking_;
     std::optional<vhost::Listener> listener_;
     std::unique_ptr<Connection> connection_;
     rt::Gate outliving_;

@@ -9,9 +9,11 @@
 #pragma once
 
 #include "base/segments.h"
+#include "fs/locks.h"
 #include "fs/types.h"
 #include "rt/async.h"
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -113,6 +115,35 @@ public:
                                         std::span<std::byte> into) = 0;
     virtual Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) = 0;
     virtual Async<void> removexattr(const Caller& caller, NodeId node, std::string name) = 0;
+
+    // Locks of the client.  ENOSYS: none are kept for it here, it keeps them itself.
+    // What would be in the way of `wanted`; nullopt: nothing.
+    virtual Result<std::optional<FileLock>> query_lock([[maybe_unused]] NodeId node,
+                                                       [[maybe_unused]] HandleId handle,
+                                                       [[maybe_unused]] const FileLock& wanted) {
+        return fail(ENOSYS);
+    }
+    // Locks or unlocks.  With `wait` it waits while others are in the way; else EAGAIN.
+    virtual Async<void> set_lock([[maybe_unused]] NodeId node, [[maybe_unused]] HandleId handle,
+                                 [[maybe_unused]] const FileLock& wanted, [[maybe_unused]] bool wait) {
+        return fail(ENOSYS);
+    }
+    // The owner has closed a file: its locks of that kind on the node go.
+    virtual void drop_locks([[maybe_unused]] NodeId node, [[maybe_unused]] LockKind kind,
+                            [[maybe_unused]] std::uint64_t owner) {}
+    // The handle is about to be released: what was locked through it goes.
+    virtual void drop_handle_locks([[maybe_unused]] NodeId node, [[maybe_unused]] HandleId handle) {}
+    // Everybody who waits for a lock gets ENOLCK, soon.
+    virtual void end_lock_waits() {}
+
+    // For a layer that keeps locks: what the node is on the host, and how the host is told of a lock
+    // (nullptr: not at all).
+    virtual Result<NodeIdentity> identity_of([[maybe_unused]] NodeId node) { return fail(ENOSYS); }
+    virtual Result<std::unique_ptr<HostLocks>> host_locks([[maybe_unused]] NodeId node,
+                                                          [[maybe_unused]] HandleId handle,
+                                                          [[maybe_unused]] LockKind kind) {
+        return nullptr;
+    }
 
     // Calls that give out nodes and handles would fail with ENFILE now or soon, and need not if they are made
     // a little later: places are about to become free.  Cheap; any worker.

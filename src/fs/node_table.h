@@ -18,16 +18,6 @@
 
 namespace viaduct::fs {
 
-// What makes two names one node.
-struct NodeIdentity {
-    std::uint64_t mount_id = 0;
-    std::uint64_t inode = 0;
-    std::uint64_t born_ns = 0; // an inode number used again has another; 0 where the file system has none
-    std::uint32_t device = 0;
-
-    friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
-};
-
 struct Node {
     RecordHead head;
     sync::Shared<std::uint64_t> lookups;

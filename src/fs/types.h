@@ -23,6 +23,16 @@ namespace viaduct::fs {
 enum class NodeId : std::uint64_t {};
 inline constexpr NodeId kRootNode{1};
 
+// What makes two names one node.
+struct NodeIdentity {
+    std::uint64_t mount_id = 0;
+    std::uint64_t inode = 0;
+    std::uint64_t born_ns = 0; // an inode number used again has another; 0 where the file system has none
+    std::uint32_t device = 0;
+
+    friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
+};
+
 // An open file or directory.
 enum class HandleId : std::uint64_t {};
 

@@ -18,12 +18,11 @@ std::uint64_t offered_flags(const fuse_init_in& offer) noexcept {
     return flags;
 }
 
-// Not asked for, with the reason: POSIX_LOCKS, FLOCK_LOCKS,
-// ALLOW_IDMAP (needs default permissions on this side), PASSTHROUGH and OVER_IO_URING are not built;
-// EXPORT_SUPPORT would need lookups of "." and ".."; NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT need nothing to
-// be held per open file; EXPLICIT_INVAL_DATA contradicts AUTO_INVAL_DATA; MAP_ALIGNMENT and HAS_INODE_DAX
-// need DAX; HAS_IOCTL_DIR needs ioctls; SPLICE_* and ABORT_ERROR concern /dev/fuse; HANDLE_KILLPRIV is the
-// older form.
+// Not asked for, with the reason: ALLOW_IDMAP (needs default permissions on this side), PASSTHROUGH and
+// OVER_IO_URING are not built; EXPORT_SUPPORT would need lookups of "." and ".."; NO_OPEN_SUPPORT and
+// NO_OPENDIR_SUPPORT need nothing to be held per open file; EXPLICIT_INVAL_DATA contradicts AUTO_INVAL_DATA;
+// MAP_ALIGNMENT and HAS_INODE_DAX need DAX; HAS_IOCTL_DIR needs ioctls; SPLICE_* and ABORT_ERROR concern
+// /dev/fuse; HANDLE_KILLPRIV is the older form.
 std::uint64_t wanted_flags(const InitWishes& wishes) noexcept {
     std::uint64_t flags = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_AUTO_INVAL_DATA | FUSE_ASYNC_DIO |
                           FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES | FUSE_SETXATTR_EXT | FUSE_INIT_EXT;
@@ -38,6 +37,8 @@ std::uint64_t wanted_flags(const InitWishes& wishes) noexcept {
     if (wishes.writeback) flags |= FUSE_WRITEBACK_CACHE;
     if (wishes.direct_io_mmap) flags |= FUSE_DIRECT_IO_ALLOW_MMAP;
     if (wishes.submounts) flags |= FUSE_SUBMOUNTS;
+    if (wishes.posix_locks) flags |= FUSE_POSIX_LOCKS;
+    if (wishes.flock_locks) flags |= FUSE_FLOCK_LOCKS;
     if (wishes.cache_symlinks) flags |= FUSE_CACHE_SYMLINKS;
     return flags;
 }

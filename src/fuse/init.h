@@ -28,6 +28,8 @@ struct InitWishes {
     bool writeback = false;  // the client caches writes
     bool direct_io_mmap = false; // files that are read and written directly can be mapped all the same
     bool submounts = false;      // roots of other file systems are announced
+    bool posix_locks = false;    // fcntl locks are kept on our side
+    bool flock_locks = false;    // so are those of flock(2)
     bool cache_symlinks = false; // targets of symlinks may be cached
 };
 

@@ -41,7 +41,6 @@ constexpr Opcode refuse(std::uint32_t number, const char* name, OpcodeClass grou
     return {.number = number, .name = name, .verdict = refused, .group = group, .reason = reason};
 }
 
-constexpr const char* kLocksReason = "locks are the client's own: remote locks are not negotiated";
 constexpr const char* kMappingReason = "the device has no shared memory window (DAX)";
 
 struct CreateReply {
@@ -81,9 +80,9 @@ constexpr std::array kEntries{
     serve<fuse_read_in>(FUSE_READDIR, "READDIR", directories),
     serve<fuse_release_in>(FUSE_RELEASEDIR, "RELEASEDIR", directories),
     serve<fuse_fsync_in>(FUSE_FSYNCDIR, "FSYNCDIR", directories),
-    refuse(FUSE_GETLK, "GETLK", locks, kLocksReason),
-    refuse(FUSE_SETLK, "SETLK", locks, kLocksReason),
-    refuse(FUSE_SETLKW, "SETLKW", locks, kLocksReason),
+    serve<fuse_lk_in, fuse_lk_out>(FUSE_GETLK, "GETLK", locks),
+    serve<fuse_lk_in>(FUSE_SETLK, "SETLK", locks),
+    serve<fuse_lk_in>(FUSE_SETLKW, "SETLKW", locks),
     serve<fuse_access_in>(FUSE_ACCESS, "ACCESS", nodes),
     gives_out(serve<fuse_create_in, CreateReply>(FUSE_CREATE, "CREATE", names)),
     without_reply(serve<fuse_interrupt_in>(FUSE_INTERRUPT, "INTERRUPT", session)),

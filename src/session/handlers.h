@@ -62,4 +62,9 @@ void serve_getxattr(Lane& lane, Call& call);
 void serve_listxattr(Lane& lane, Call& call);
 void serve_removexattr(Lane& lane, Call& call);
 
+// handlers_lock.cc
+void serve_getlk(Lane& lane, Call& call);
+void serve_setlk(Lane& lane, Call& call);
+void serve_setlkw(Lane& lane, Call& call);
+
 } // namespace viaduct::session

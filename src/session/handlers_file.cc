@@ -77,7 +77,11 @@ void serve_write(Lane& lane, Call& call) {
 }
 
 void serve_flush(Lane& lane, Call& call) {
-    finish<encode_done>(lane, call, lane.fs.flush(call.caller, fs::HandleId{call.in<fuse_flush_in>().fh}));
+    const auto& in = call.in<fuse_flush_in>();
+    // A process has closed a descriptor of the file.
+    if ((lane.negotiated.flags & FUSE_POSIX_LOCKS) != 0)
+        lane.fs.drop_locks(call.node(), fs::LockKind::posix, in.lock_owner);
+    finish<encode_done>(lane, call, lane.fs.flush(call.caller, fs::HandleId{in.fh}));
 }
 
 void serve_fsync(Lane& lane, Call& call) {
@@ -87,7 +91,14 @@ void serve_fsync(Lane& lane, Call& call) {
 }
 
 void serve_release(Lane& lane, Call& call) {
-    finish<encode_done>(lane, call, lane.fs.release(fs::HandleId{call.in<fuse_release_in>().fh}));
+    const auto& in = call.in<fuse_release_in>();
+    // Locks of an open file are not taken back by FLUSH: they belong to no process.
+    if ((lane.negotiated.flags & (FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS)) != 0)
+        lane.fs.drop_handle_locks(call.node(), fs::HandleId{in.fh});
+    if ((lane.negotiated.flags & FUSE_FLOCK_LOCKS) != 0 &&
+        (in.release_flags & FUSE_RELEASE_FLOCK_UNLOCK) != 0)
+        lane.fs.drop_locks(call.node(), fs::LockKind::flock, in.lock_owner);
+    finish<encode_done>(lane, call, lane.fs.release(fs::HandleId{in.fh}));
 }
 
 void serve_fallocate(Lane& lane, Call& call) {

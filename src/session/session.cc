@@ -250,6 +250,7 @@ rt::Task<void> Session::drain() {
         // A worker that saw `running` has finished that request, or it stands in the gate, when it takes this
         // message; the message also carries the new state to it.
         co_await lane.worker.enter();
+        fs_.end_lock_waits();
         co_await lane.gate.empty();
     }
     co_await home().enter();

@@ -51,6 +51,9 @@ public:
     // On any worker: waits for the requests under way, drops every lookup count and handle, and goes back to
     // before INIT.  For a reset or a client that is gone; the caller hands in nothing new meanwhile.
     rt::Task<void> end();
+    // Any thread: requests that wait for a lock of another end with ENOLCK.  Before waiting for all that are
+    // under way, when nothing new is handed in.
+    void end_lock_waits() { fs_.end_lock_waits(); }
 
     // Any thread; values may be a little old.
     bool running() const noexcept { return state_.load(std::memory_order_acquire) == State::running; }

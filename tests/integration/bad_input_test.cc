@@ -136,9 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"viaductd", "--shared-dir", "SHARE", "--socket-path", "SOCKET", "--socket-group", "no such"},
                 2,
                 "there is no such group"},
-        Mistake{{"viaductd", "--socket-path", "SOCKET", "-o", "source=/,posix_lock"},
+        Mistake{{"viaductd", "--socket-path", "SOCKET", "-o", "source=/,modcaps=+chown"},
                 2,
-                "-o posix_lock is not supported"},
+                "-o modcaps is not supported"},
         Mistake{{"viaduct", "guest", "--share", "SHARE"}, 2, "there is no command; give it behind"},
         Mistake{
             {"viaduct", "guest", "--share", "SHARE", "--qemu", "/nowhere/qemu", "--", "true"}, 125, "qemu"},

@@ -79,6 +79,8 @@ public:
                                 std::span<std::byte> into) override;
     Async<std::size_t> listxattr(const Caller& caller, NodeId node, std::span<std::byte> into) override;
     Async<void> removexattr(const Caller& caller, NodeId node, std::string name) override;
+    Result<NodeIdentity> identity_of(NodeId node) override;
+    Result<std::unique_ptr<HostLocks>> host_locks(NodeId node, HandleId handle, LockKind kind) override;
     bool room_to_come() const noexcept override { return nodes_->room_to_come() || handles_->room_to_come(); }
     void begin_session(bool client_sees_submounts) override;
     void end_session() override;

@@ -119,6 +119,22 @@ public:
     Async<void> removexattr(const Caller& caller, NodeId node, std::string name) override {
         return inner_->removexattr(caller, node, std::move(name));
     }
+    Result<std::optional<FileLock>> query_lock(NodeId node, HandleId handle,
+                                               const FileLock& wanted) override {
+        return inner_->query_lock(node, handle, wanted);
+    }
+    Async<void> set_lock(NodeId node, HandleId handle, const FileLock& wanted, bool wait) override {
+        return inner_->set_lock(node, handle, wanted, wait);
+    }
+    void drop_locks(NodeId node, LockKind kind, std::uint64_t owner) override {
+        inner_->drop_locks(node, kind, owner);
+    }
+    void drop_handle_locks(NodeId node, HandleId handle) override { inner_->drop_handle_locks(node, handle); }
+    void end_lock_waits() override { inner_->end_lock_waits(); }
+    Result<NodeIdentity> identity_of(NodeId node) override { return inner_->identity_of(node); }
+    Result<std::unique_ptr<HostLocks>> host_locks(NodeId node, HandleId handle, LockKind kind) override {
+        return inner_->host_locks(node, handle, kind);
+    }
     bool room_to_come() const noexcept override { return inner_->room_to_come(); }
     void begin_session(bool client_sees_submounts) override { inner_->begin_session(client_sees_submounts); }
     void end_session() override { inner_->end_session(); }

@@ -87,6 +87,7 @@ rt::Task<void> Device::drain_into(QueuePort& port, char& drained) {
 rt::Task<void> Device::stop_port(QueuePort& port, bool& drained) {
     co_await port.worker().enter();
     port.refuse_new();
+    sink_.end_endless_waits();
     drained = co_await port.drain(options_.drain_timeout);
 }
 
@@ -134,6 +135,7 @@ rt::Task<void> Device::reset() {
         auto refuse = [&port] { port->refuse_new(); };
         co_await port->worker().call(refuse);
     }
+    sink_.end_endless_waits();
     rt::Gate draining;
     std::vector<char> drained(ports_.size(), 1);
     for (std::size_t index = 0; index < ports_.size(); ++index) {

@@ -26,6 +26,9 @@ class DeviceSink : public fuse::RequestSink {
 public:
     // Every queue is stopped and no request is in flight: the client's state is dropped.  Control thread.
     virtual rt::Task<void> end_client() = 0;
+    // Requests are about to be waited for, at a stop or a reset: those that wait for other clients, and may
+    // do so for ever, end now.  Any thread.
+    virtual void end_endless_waits() {}
 
 protected:
     ~DeviceSink() = default;

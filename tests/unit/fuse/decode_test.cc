@@ -50,7 +50,7 @@ TEST(Decode, every_served_opcode_is_taken_when_it_is_whole_and_refused_when_a_by
 }
 
 TEST(Decode, opcodes_that_are_not_served_are_enosys_whatever_follows) {
-    for (const std::uint32_t number : {0U, 7U, 31U, 39U, 4096U, 9999U}) {
+    for (const std::uint32_t number : {0U, 7U, 37U, 39U, 4096U, 9999U}) {
         Decoded decoded;
         const auto status = decode(FuseMessage{number}.with_zeros(13), decoded);
         ASSERT_FALSE(status);

@@ -81,11 +81,10 @@ TEST(Init, flags2_counts_only_with_init_ext) {
 TEST(Init, what_is_not_built_is_not_announced) {
     const auto reply = negotiate(offer_of(kKernels[5]), {.writeback = true, .submounts = true});
     constexpr std::uint64_t kNotBuilt =
-        FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS | FUSE_EXPORT_SUPPORT | FUSE_POSIX_ACL | FUSE_NO_OPEN_SUPPORT |
-        FUSE_NO_OPENDIR_SUPPORT | FUSE_EXPLICIT_INVAL_DATA | FUSE_MAP_ALIGNMENT | FUSE_HANDLE_KILLPRIV |
-        FUSE_HAS_IOCTL_DIR | FUSE_SECURITY_CTX | FUSE_HAS_INODE_DAX | FUSE_HAS_EXPIRE_ONLY |
-        FUSE_PASSTHROUGH | FUSE_HAS_RESEND | FUSE_ALLOW_IDMAP | FUSE_OVER_IO_URING | FUSE_REQUEST_TIMEOUT |
-        FUSE_DIRECT_IO_ALLOW_MMAP;
+        FUSE_EXPORT_SUPPORT | FUSE_POSIX_ACL | FUSE_NO_OPEN_SUPPORT | FUSE_NO_OPENDIR_SUPPORT |
+        FUSE_EXPLICIT_INVAL_DATA | FUSE_MAP_ALIGNMENT | FUSE_HANDLE_KILLPRIV | FUSE_HAS_IOCTL_DIR |
+        FUSE_SECURITY_CTX | FUSE_HAS_INODE_DAX | FUSE_HAS_EXPIRE_ONLY | FUSE_PASSTHROUGH | FUSE_HAS_RESEND |
+        FUSE_ALLOW_IDMAP | FUSE_OVER_IO_URING | FUSE_REQUEST_TIMEOUT | FUSE_DIRECT_IO_ALLOW_MMAP;
     EXPECT_EQ(reply->flags & kNotBuilt, 0U);
     EXPECT_NE(reply->flags & FUSE_SUBMOUNTS, 0U);
     EXPECT_NE(reply->flags & FUSE_WRITEBACK_CACHE, 0U);
@@ -97,6 +96,17 @@ TEST(Init, acls_need_the_umask_and_set_group_id_on_our_side) {
     EXPECT_EQ(negotiate(offer, {.dont_mask = false, .posix_acl = true})->flags & FUSE_POSIX_ACL, 0U);
     offer.flags &= ~static_cast<std::uint32_t>(FUSE_SETXATTR_EXT);
     EXPECT_EQ(negotiate(offer, {.posix_acl = true})->flags & FUSE_POSIX_ACL, 0U);
+}
+
+TEST(Init, locks_are_asked_for_by_kind_when_wished_and_offered) {
+    constexpr std::uint64_t kBoth = FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS;
+    fuse_init_in offer = offer_of(kKernels[5]);
+    offer.flags |= static_cast<std::uint32_t>(kBoth);
+    EXPECT_EQ(negotiate(offer, {})->flags & kBoth, 0U);
+    EXPECT_EQ(negotiate(offer, {.posix_locks = true})->flags & kBoth, std::uint64_t{FUSE_POSIX_LOCKS});
+    EXPECT_EQ(negotiate(offer, {.flock_locks = true})->flags & kBoth, std::uint64_t{FUSE_FLOCK_LOCKS});
+    offer.flags &= ~static_cast<std::uint32_t>(kBoth);
+    EXPECT_EQ(negotiate(offer, {.posix_locks = true, .flock_locks = true})->flags & kBoth, 0U);
 }
 
 TEST(Init, adaptive_readdirplus_needs_readdirplus) {

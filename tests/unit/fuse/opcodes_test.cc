@@ -55,6 +55,8 @@ TEST(Opcodes, fixed_parts_have_the_size_of_the_kernels_structs) {
     EXPECT_EQ(opcode(FUSE_SETXATTR).in_bytes_max, 16);
     EXPECT_EQ(opcode(FUSE_INIT).in_bytes_max, 64);
     EXPECT_EQ(opcode(FUSE_COPY_FILE_RANGE).in_bytes_max, 56);
+    EXPECT_EQ(opcode(FUSE_SETLKW).in_bytes_max, 48);
+    EXPECT_EQ(opcode(FUSE_GETLK).reply_bytes, 24);
     EXPECT_EQ(opcode(FUSE_CREATE).reply_bytes, 144);
     EXPECT_EQ(opcode(FUSE_LOOKUP).reply_bytes, 128);
     EXPECT_EQ(opcode(FUSE_GETATTR).reply_bytes, 104);
